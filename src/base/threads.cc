@@ -1,0 +1,79 @@
+#include "base/threads.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace fathom {
+
+ThreadPool::ThreadPool(int num_threads) {
+  FATHOM_CHECK_LE(1, num_threads);
+  workers_.reserve(static_cast<size_t>(num_threads - 1));
+  for (int i = 1; i < num_threads; ++i) workers_.emplace_back([this] { worker_main(); });
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::work(const Loop& loop) {
+  for (;;) {
+    const int64_t begin = next_.fetch_add(loop.grain, std::memory_order_relaxed);
+    if (begin >= loop.count) return;
+    (*loop.body)(begin, std::min(begin + loop.grain, loop.count));
+  }
+}
+
+void ThreadPool::worker_main() {
+  uint64_t seen = 0;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [&] { return stopping_ || generation_ != seen; });
+    if (stopping_) return;
+    seen = generation_;
+    const Loop loop = loop_;
+    lock.unlock();
+    work(loop);
+    lock.lock();
+    if (--running_ == 0) done_.notify_one();
+  }
+}
+
+void ThreadPool::parallel_for(int64_t count, int64_t grain,
+                              const std::function<void(int64_t, int64_t)>& body) {
+  if (count <= 0) return;
+  grain = std::max<int64_t>(grain, 1);
+  if (workers_.empty() || count <= grain) {
+    for (int64_t i = 0; i < count; i += grain) body(i, std::min(i + grain, count));
+    return;
+  }
+  std::lock_guard caller(caller_mutex_);
+  const Loop loop{&body, count, grain};
+  {
+    std::lock_guard lock(mutex_);
+    loop_ = loop;
+    next_.store(0, std::memory_order_relaxed);
+    running_ = static_cast<int>(workers_.size());
+    ++generation_;
+  }
+  wake_.notify_all();
+  work(loop);
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [&] { return running_ == 0; });
+}
+
+int available_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+}  // namespace fathom

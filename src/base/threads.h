@@ -1,0 +1,55 @@
+// A pool of workers for loops over independent items.
+//
+// The pool decides only who computes an item, never how: an item's result must not depend on the
+// worker or on the order, so results are the same for every thread count.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace fathom {
+
+class ThreadPool {
+ public:
+  /// `num_threads` workers in all, the caller included (at least 1). Workers sleep between loops.
+  explicit ThreadPool(int num_threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int num_threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+  /// Calls body(begin, end) on disjoint ranges of at most `grain` items that cover [0, count), on all
+  /// workers, and returns when all are done. One loop at a time: calls from several threads take turns;
+  /// a call from inside a body is not allowed. `body` must not throw.
+  void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
+
+ private:
+  struct Loop {
+    const std::function<void(int64_t, int64_t)>* body = nullptr;
+    int64_t count = 0;
+    int64_t grain = 1;
+  };
+  void work(const Loop& loop);
+  void worker_main();
+
+  std::vector<std::thread> workers_;
+  std::mutex caller_mutex_;  // held for the whole of one loop
+  std::mutex mutex_;         // guards everything below but next_
+  std::condition_variable wake_, done_;
+  Loop loop_;
+  uint64_t generation_ = 0;
+  int running_ = 0;
+  bool stopping_ = false;
+  std::atomic<int64_t> next_{0};
+};
+
+/// The number of processors this process may run on (affinity mask respected), at least 1.
+int available_processors();
+
+}  // namespace fathom
