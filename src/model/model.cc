@@ -32,7 +32,7 @@ Result<std::unique_ptr<Model>> Model::load(const std::filesystem::path& director
   FATHOM_TRY(check_tokenizer(config, tokenizer, token_map));
   FATHOM_ASSIGN(EngramLayout engram, make_engram_layout(config));
   FATHOM_ASSIGN(Checkpoint checkpoint, Checkpoint::open(directory));
-  FATHOM_ASSIGN(TensorTable tensors, bind_tensors(checkpoint, make_manifest(config)));
+  FATHOM_ASSIGN(TensorTable tensors, TensorTable::bind(checkpoint, config));
   std::unique_ptr<Model> model(new Model(std::move(config), std::move(tokenizer), std::move(token_map),
                                          std::move(engram), std::move(checkpoint), std::move(tensors), ops));
   FATHOM_TRY(model->prepare_rope());
@@ -52,11 +52,7 @@ Model::Model(ModelConfig config, Tokenizer tokenizer, TokenMap token_map, Engram
       checkpoint_(std::move(checkpoint)),
       tensors_(std::move(tensors)),
       ops_(ops),
-      weights_(bind_weights(config_, [this](const std::string& name) {
-        const TensorView* tensor = tensors_.find(name);
-        FATHOM_CHECK(tensor != nullptr);
-        return *tensor;
-      })) {}
+      weights_(bind_weights(config_, tensors_)) {}
 
 Status Model::prepare_rope() {
   const int64_t pairs = config_.rope_head_dim / 2;

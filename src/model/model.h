@@ -13,8 +13,8 @@
 #include "model/config.h"
 #include "model/engram_layout.h"
 #include "model/layer.h"
-#include "model/manifest.h"
 #include "model/sequence.h"
+#include "model/tensor_table.h"
 #include "model/trace.h"
 #include "model/weights.h"
 #include "model/workspace.h"
@@ -52,6 +52,8 @@ class Model {
   const ModelConfig& config() const { return config_; }
   const Tokenizer& tokenizer() const { return tokenizer_; }
   const Checkpoint& checkpoint() const { return checkpoint_; }
+  /// What the checkpoint holds, and why draft stages or vision are not available where they are not.
+  const TensorTable& tensors() const { return tensors_; }
 
   Result<Sequence> new_sequence() const { return Sequence::create(config_, ops_); }
   /// Activations for passes of at most `max_rows` rows at a time (longer inputs are cut).

@@ -7,13 +7,12 @@ namespace {
 
 class Binder {
  public:
-  Binder(const ModelConfig& config, const std::function<TensorView(const std::string&)>& find)
-      : config_(config), find_(find) {}
+  Binder(const ModelConfig& config, const TensorTable& tensors) : config_(config), tensors_(tensors) {}
 
-  TensorView tensor(const std::string& name) const { return find_(name); }
-  Weight plain(const std::string& name) const { return {find_(name + ".weight"), {}, {}}; }
+  TensorView tensor(const std::string& name) const { return tensors_.find(name); }
+  Weight plain(const std::string& name) const { return {tensor(name + ".weight"), {}, {}}; }
   Weight scaled(const std::string& name, BlockShape block) const {
-    return {find_(name + ".weight"), find_(name + ".scale"), block};
+    return {tensor(name + ".weight"), tensor(name + ".scale"), block};
   }
   Weight fp8(const std::string& name) const { return scaled(name, fp8_weight_block); }
 
@@ -58,7 +57,7 @@ class Binder {
     MoeWeights w;
     w.gate = tensor(name + "gate.weight");
     w.bias = tensor(name + "gate.bias");
-    if (config_.vision) w.bias_vl = tensor(name + "gate.bias_vl");
+    if (tensors_.vision_available()) w.bias_vl = tensor(name + "gate.bias_vl");
     for (int64_t e = 0; e < config_.n_routed_experts; ++e)
       w.routed.push_back(expert(fmt::format("{}experts.{}", name, e), fp4_weight_block));
     w.shared = expert(name + "shared_experts", fp8_weight_block);
@@ -86,14 +85,13 @@ class Binder {
 
  private:
   const ModelConfig& config_;
-  const std::function<TensorView(const std::string&)>& find_;
+  const TensorTable& tensors_;
 };
 
 }  // namespace
 
-ModelWeights bind_weights(const ModelConfig& config,
-                          const std::function<TensorView(const std::string&)>& find) {
-  const Binder binder(config, find);
+ModelWeights bind_weights(const ModelConfig& config, const TensorTable& tensors) {
+  const Binder binder(config, tensors);
   ModelWeights w;
   w.embed = binder.tensor("embed.weight");
   w.head = binder.plain("head");

@@ -1,13 +1,11 @@
 // The model's weights: one named member per tensor, viewing the mapped checkpoint in place (spec 2).
 #pragma once
 
-#include <functional>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "base/result.h"
 #include "model/config.h"
+#include "model/tensor_table.h"
 #include "ops/params.h"
 #include "tensor/weight.h"
 
@@ -48,7 +46,7 @@ struct AttentionWeights {
 struct MoeWeights {
   TensorView gate;     // [n_routed_experts, dim]
   TensorView bias;     // [n_routed_experts]
-  TensorView bias_vl;  // [n_routed_experts]; only with vision
+  TensorView bias_vl;  // [n_routed_experts]; empty when vision is not available
   std::vector<ExpertWeights> routed;
   ExpertWeights shared;
 };
@@ -75,8 +73,7 @@ struct ModelWeights {
   std::vector<LayerWeights> layers;
 };
 
-/// Gathers the text model's weights. `find` gives the tensor of a name that the manifest has found present
-/// and well-formed; a name it does not know is a broken invariant.
-ModelWeights bind_weights(const ModelConfig&, const std::function<TensorView(const std::string&)>& find);
+/// Gathers the text model's weights from a table bound to the same configuration.
+ModelWeights bind_weights(const ModelConfig& config, const TensorTable& tensors);
 
 }  // namespace fathom
