@@ -102,7 +102,8 @@ class CheckpointBuilder {
       uint64_t length = 0;
       for (size_t i = 0; i < 8; ++i) length |= uint64_t{static_cast<unsigned char>(content[i])} << (8 * i);
       const std::string_view data = std::string_view(content).substr(8 + length);
-      for (const auto& [name, info] : nlohmann::ordered_json::parse(content.substr(8, length)).items()) {
+      const auto header = nlohmann::ordered_json::parse(content.substr(8, length));
+      for (const auto& [name, info] : header.items()) {
         if (name == "__metadata__") continue;
         const auto offsets = info.at("data_offsets").get<std::vector<size_t>>();
         tensors.push_back({name, info.at("dtype").get<std::string>(),
