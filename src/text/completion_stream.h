@@ -14,7 +14,8 @@
 //  words), and
 //    leaves the call unfinished when it goes wrong later.
 //  - A tool block inside the reasoning ends it, once its first call has begun.
-//  - Invalid UTF-8 becomes U+FFFD; events never split a character.
+//  - Invalid UTF-8 becomes U+FFFD; events never split a character, and half a character at the end is
+//  dropped.
 // Linear time for any text and any split.
 #pragma once
 
