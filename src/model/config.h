@@ -43,7 +43,7 @@ struct ModelConfig {
   int64_t q_lora_rank = 0;
   int64_t o_lora_rank = 0;
   int64_t o_groups = 0;
-  float norm_eps = 1e-20f;
+  double norm_eps = 1e-20;
   int64_t window_size = 0;
 
   std::vector<int64_t> compress_ratios;  // one for each layer, draft stages (all 0) included

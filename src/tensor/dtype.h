@@ -18,6 +18,11 @@ enum class DType : uint8_t {
   i32,
   u8,
   boolean,
+  i8,  // also how packed FP4 is spelled in checkpoints, until a manifest says what it is
+  i16,
+  u16,
+  u32,
+  u64,
 };
 
 /// Bytes of one stored element; an e2m1x2 element is the byte that holds two values.
@@ -25,18 +30,23 @@ constexpr int64_t dtype_bytes(DType dtype) {
   switch (dtype) {
     case DType::f64:
     case DType::i64:
+    case DType::u64:
       return 8;
     case DType::f32:
     case DType::i32:
+    case DType::u32:
       return 4;
     case DType::f16:
     case DType::bf16:
+    case DType::i16:
+    case DType::u16:
       return 2;
     case DType::e4m3:
     case DType::e8m0:
     case DType::e2m1x2:
     case DType::u8:
     case DType::boolean:
+    case DType::i8:
       return 1;
   }
   return 0;
@@ -66,6 +76,16 @@ constexpr std::string_view dtype_name(DType dtype) {
       return "U8";
     case DType::boolean:
       return "BOOL";
+    case DType::i8:
+      return "I8";
+    case DType::i16:
+      return "I16";
+    case DType::u16:
+      return "U16";
+    case DType::u32:
+      return "U32";
+    case DType::u64:
+      return "U64";
   }
   return "?";
 }

@@ -1,0 +1,68 @@
+#include "backend/cpu/cpu_ops.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "backend/cpu/kernels.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::align_val_t buffer_alignment{64};
+
+class ExactCpuOps final : public Ops {
+ public:
+  explicit ExactCpuOps(int num_threads) : pool_(num_threads), context_{pool_, cpu::select_dot_kernels()} {}
+
+  std::string_view name() const override { return "cpu-exact"; }
+
+  Result<Buffer> allocate(int64_t bytes) override {
+    FATHOM_CHECK_LE(0, bytes);
+    const auto size = static_cast<size_t>(bytes == 0 ? 1 : bytes);
+    void* data = ::operator new(size, buffer_alignment, std::nothrow);
+    if (data == nullptr) return fail(ErrorCode::out_of_memory, "cannot allocate {} bytes", bytes);
+    std::memset(data, 0, size);
+    return Buffer(static_cast<std::byte*>(data), bytes, nullptr,
+                  [](void*, std::byte* at, int64_t) { ::operator delete(at, buffer_alignment); });
+  }
+  void copy_in(TensorRef to, const void* from) override { copy(to.data, from, TensorView(to).bytes()); }
+  void copy_out(void* to, TensorView from) override { copy(to, from.data, from.bytes()); }
+  void copy_bytes(std::byte* to, const std::byte* from, int64_t bytes) override { copy(to, from, bytes); }
+
+  void embed(const EmbedParams& p) override { cpu::embed(context_, p); }
+  void hyper_mix(const HyperMixParams& p) override { cpu::hyper_mix(context_, p); }
+  void collapse_norm(const CollapseNormParams& p) override { cpu::collapse_norm(context_, p); }
+  void expand(const ExpandParams& p) override { cpu::expand(context_, p); }
+  Status linear(const LinearParams& p) override { return cpu::linear(context_, p); }
+  Status grouped_linear(const GroupedLinearParams& p) override { return cpu::grouped_linear(context_, p); }
+  void rms_norm(const RmsNormParams& p) override { cpu::rms_norm(context_, p); }
+  void rope(const RopeParams& p) override { cpu::rope(context_, p); }
+  void pack_window(const PackWindowParams& p) override { cpu::pack_window(context_, p); }
+  void store_window(const StoreWindowParams& p) override { cpu::store_window(context_, p); }
+  void sparse_attention(const SparseAttentionParams& p) override { cpu::sparse_attention(context_, p); }
+  void pool_groups(const PoolGroupsParams& p) override { cpu::pool_groups(context_, p); }
+  void store_records(const StoreRecordsParams& p) override { cpu::store_records(context_, p); }
+  void index_query(const IndexQueryParams& p) override { cpu::index_query(context_, p); }
+  void index_select(const IndexSelectParams& p) override { cpu::index_select(context_, p); }
+  void route(const RouteParams& p) override { cpu::route(context_, p); }
+  Status expert_layer(const ExpertLayerParams& p) override { return cpu::expert_layer(context_, p); }
+  Status engram_gather(const EngramGatherParams& p) override { return cpu::engram_gather(context_, p); }
+  void engram_write(const EngramWriteParams& p) override { cpu::engram_write(context_, p); }
+
+ private:
+  static void copy(void* to, const void* from, int64_t bytes) {
+    if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+
+  ThreadPool pool_;
+  cpu::Context context_;
+};
+
+}  // namespace
+
+std::unique_ptr<Ops> make_exact_cpu_ops(int num_threads) {
+  return std::make_unique<ExactCpuOps>(num_threads);
+}
+
+}  // namespace fathom

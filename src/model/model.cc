@@ -1,0 +1,220 @@
+#include "model/model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <unordered_set>
+
+#include "model/rope_table.h"
+#include "model/trace_tensors.h"
+
+namespace fathom {
+namespace {
+
+// The tokenizer must be the one the checkpoint was made with: the n-gram hashes derive from it (spec 3).
+Status check_tokenizer(const ModelConfig& config, const Tokenizer& tokenizer, const TokenMap& map) {
+  if (tokenizer.vocab_size() != config.vocab_size)
+    return fail(ErrorCode::format, "tokenizer.json: {} entries, expected vocab_size {} of config.json",
+                tokenizer.vocab_size(), config.vocab_size);
+  if (!config.engram_layer_ids.empty() && map.size != config.engram_compressed_vocab_size)
+    return fail(ErrorCode::format,
+                "tokenizer.json: {} compressed ids, expected engram_compressed_vocab_size {} of config.json",
+                map.size, config.engram_compressed_vocab_size);
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> Model::load(const std::filesystem::path& directory, Ops& ops) {
+  FATHOM_ASSIGN(ModelConfig config, load_config(directory));
+  FATHOM_ASSIGN(Tokenizer tokenizer, Tokenizer::load(directory));
+  FATHOM_ASSIGN(TokenMap token_map, derive_token_map(tokenizer));
+  FATHOM_TRY(check_tokenizer(config, tokenizer, token_map));
+  FATHOM_ASSIGN(EngramLayout engram, make_engram_layout(config));
+  FATHOM_ASSIGN(Checkpoint checkpoint, Checkpoint::open(directory));
+  FATHOM_ASSIGN(TensorTable tensors, TensorTable::bind(checkpoint, config));
+  std::unique_ptr<Model> model(new Model(std::move(config), std::move(tokenizer), std::move(token_map),
+                                         std::move(engram), std::move(checkpoint), std::move(tensors), ops));
+  FATHOM_TRY(model->prepare_rope());
+  for (int64_t l = 0; l < model->config_.n_layers; ++l) {
+    const TensorRef& freqs = model->config_.ratio(l) > 0 ? model->compressed_freqs_ : model->window_freqs_;
+    model->layers_.emplace_back(model->config_, model->weights_.layers[static_cast<size_t>(l)], freqs, l);
+  }
+  return model;
+}
+
+Model::Model(ModelConfig config, Tokenizer tokenizer, TokenMap token_map, EngramLayout engram,
+             Checkpoint checkpoint, TensorTable tensors, Ops& ops)
+    : config_(std::move(config)),
+      tokenizer_(std::move(tokenizer)),
+      token_map_(std::move(token_map)),
+      engram_(std::move(engram)),
+      checkpoint_(std::move(checkpoint)),
+      tensors_(std::move(tensors)),
+      ops_(ops),
+      weights_(bind_weights(config_, tensors_)) {}
+
+Status Model::prepare_rope() {
+  const int64_t pairs = config_.rope_head_dim / 2;
+  const int64_t table_bytes = (pairs * dtype_bytes(DType::f32) + 63) / 64 * 64;
+  FATHOM_ASSIGN(rope_memory_, ops_.allocate(2 * table_bytes));
+  window_freqs_ = {rope_memory_.data(), DType::f32, Shape{pairs}};
+  compressed_freqs_ = {rope_memory_.data() + table_bytes, DType::f32, Shape{pairs}};
+  RopeSetting setting{.dim = config_.rope_head_dim, .theta = config_.rope_theta};
+  ops_.copy_in(window_freqs_, rope_frequencies(setting).data());
+  setting = {.dim = config_.rope_head_dim,
+             .theta = config_.compress_rope_theta,
+             .original_seq_len = config_.original_seq_len,
+             .factor = config_.rope_factor,
+             .beta_fast = config_.beta_fast,
+             .beta_slow = config_.beta_slow};
+  ops_.copy_in(compressed_freqs_, rope_frequencies(setting).data());
+  return {};
+}
+
+Status Model::check_rows(std::span<const SequenceRows> rows) const {
+  std::unordered_set<const Sequence*> seen;
+  for (const SequenceRows& r : rows) {
+    FATHOM_CHECK(r.sequence != nullptr && seen.insert(r.sequence).second);
+    FATHOM_CHECK(!r.ids.empty() && r.num_logits >= 0);
+    FATHOM_CHECK_LE(r.num_logits, r.ids.size());
+    for (int32_t id : r.ids)
+      if (id < 0 || id >= config_.vocab_size)
+        return fail(ErrorCode::invalid_argument, "token id {}: expected 0 to {}", id, config_.vocab_size - 1);
+  }
+  for (const SequenceRows& r : rows) FATHOM_TRY(r.sequence->reserve(static_cast<int64_t>(r.ids.size())));
+  return {};
+}
+
+Result<Logits> Model::forward(Workspace& workspace, std::span<const SequenceRows> rows, Trace* trace) const {
+  FATHOM_CHECK(trace == nullptr || rows.size() == 1);
+  FATHOM_TRY(check_rows(rows));
+  Logits logits{config_.vocab_size, {}};
+
+  // Cut the rows, in order, into chunks the workspace holds. Where they are cut changes no result.
+  std::vector<SequenceRows> chunk;
+  int64_t room = workspace.max_rows();
+  const auto flush = [&]() -> Status {
+    const Status done = run_chunk(workspace, chunk, trace, logits);
+    if (!done)
+      for (const SequenceRows& r : rows) r.sequence->poison();
+    chunk.clear();
+    room = workspace.max_rows();
+    return done;
+  };
+  for (const SequenceRows& r : rows) {
+    for (size_t begin = 0; begin < r.ids.size();) {
+      const size_t n = std::min(static_cast<size_t>(room), r.ids.size() - begin);
+      const auto behind =
+          static_cast<int64_t>(r.ids.size() - begin - n);  // rows of this sequence after the chunk
+      const int64_t wanted = std::clamp<int64_t>(r.num_logits - behind, 0, static_cast<int64_t>(n));
+      chunk.push_back({r.sequence, r.ids.subspan(begin, n), wanted});
+      begin += n;
+      room -= static_cast<int64_t>(n);
+      if (room == 0) FATHOM_TRY(flush());
+    }
+  }
+  if (!chunk.empty()) FATHOM_TRY(flush());
+  return logits;
+}
+
+Batch Model::make_batch(Workspace& workspace, std::span<const SequenceRows> chunk, Trace* trace) const {
+  Batch batch;
+  batch.trace = trace;
+  std::vector<int32_t> ids;
+  std::vector<int32_t> positions;
+  for (const SequenceRows& r : chunk) {
+    const auto n = static_cast<int64_t>(r.ids.size());
+    const int64_t first = r.sequence->length();
+    batch.sequences.push_back(r.sequence);
+    batch.spans.push_back({batch.rows, n, first});
+    ids.insert(ids.end(), r.ids.begin(), r.ids.end());
+    for (int64_t i = 0; i < n; ++i) positions.push_back(static_cast<int32_t>(first + i));
+    batch.rows += n;
+  }
+  ops_.copy_in(workspace.ids.head(batch.rows), ids.data());
+  ops_.copy_in(workspace.positions.head(batch.rows), positions.data());
+  hash_ngrams(batch, chunk);
+  return batch;
+}
+
+// Table rows of every engram layer for the batch, from the sequences' compressed ids (spec 3, Hash).
+void Model::hash_ngrams(Batch& batch, std::span<const SequenceRows> chunk) const {
+  const int64_t columns = engram_.columns();
+  const auto num_layers = static_cast<int64_t>(config_.engram_layer_ids.size());
+  if (num_layers == 0) return;
+  const int32_t pad = token_map_.map[static_cast<size_t>(config_.engram_pad_id)];
+  batch.engram_ids.assign(static_cast<size_t>(num_layers),
+                          std::vector<int64_t>(static_cast<size_t>(batch.rows * columns)));
+  for (size_t s = 0; s < chunk.size(); ++s) {
+    std::vector<int32_t>& history = chunk[s].sequence->engram_ids();
+    const auto first = static_cast<size_t>(batch.spans[s].first_position);
+    history.resize(first);  // drops what a failed pass or a rewind may have left
+    for (int32_t id : chunk[s].ids) history.push_back(token_map_.map[static_cast<size_t>(id)]);
+    for (int64_t l = 0; l < num_layers; ++l) {
+      const std::span<int64_t> all = batch.engram_ids[static_cast<size_t>(l)];
+      engram_rows(engram_, l, history, first, pad,
+                  all.subspan(static_cast<size_t>(batch.spans[s].first_row * columns),
+                              static_cast<size_t>(batch.spans[s].num_rows * columns)));
+    }
+  }
+  if (batch.trace == nullptr) return;
+  std::vector<int64_t> all;  // [rows, layers, columns]
+  for (int64_t r = 0; r < batch.rows; ++r)
+    for (const std::vector<int64_t>& ids : batch.engram_ids)
+      all.insert(all.end(), ids.begin() + r * columns, ids.begin() + (r + 1) * columns);
+  batch.trace->record("engram_ids",
+                      {reinterpret_cast<const std::byte*>(all.data()),
+                       DType::i64,
+                       Shape{batch.rows, num_layers, columns},
+                       {}},
+                      Trace::Rows::append);
+}
+
+Status Model::run_chunk(Workspace& workspace, std::span<const SequenceRows> chunk, Trace* trace,
+                        Logits& logits) const {
+  const Batch batch = make_batch(workspace, chunk, trace);
+  ops_.embed({.ids = workspace.ids.head(batch.rows),
+              .table = weights_.embed,
+              .stream = workspace.stream.head(batch.rows),
+              .pre = workspace.pre.head(batch.rows)});
+  for (const Layer& layer : layers_) FATHOM_TRY(layer.forward(ops_, batch, workspace));
+  FATHOM_TRY(head(workspace, batch, chunk, logits));
+  for (size_t s = 0; s < chunk.size(); ++s) chunk[s].sequence->advance(batch.spans[s].num_rows);
+  return {};
+}
+
+Status Model::head(Workspace& workspace, const Batch& batch, std::span<const SequenceRows> chunk,
+                   Logits& logits) const {
+  const int64_t vocab = config_.vocab_size;
+  const int64_t total =
+      std::accumulate(chunk.begin(), chunk.end(), int64_t{0},
+                      [](int64_t sum, const SequenceRows& r) { return sum + r.num_logits; });
+  if (total == 0) return {};
+  FATHOM_ASSIGN(Buffer memory, ops_.allocate(total * vocab * dtype_bytes(DType::f32)));
+  const TensorRef all{memory.data(), DType::f32, Shape{total, vocab}};
+  int64_t done = 0;
+  for (size_t s = 0; s < chunk.size(); ++s) {
+    const int64_t n = chunk[s].num_logits;
+    if (n == 0) continue;
+    const int64_t first = batch.spans[s].first_row + batch.spans[s].num_rows - n;
+    const TensorRef x = workspace.x.slice(first, n);
+    ops_.collapse_norm({.stream = workspace.stream.slice(first, n),
+                        .pre = workspace.pre.slice(first, n),
+                        .weight = weights_.norm,
+                        .norm_eps = config_.norm_eps,
+                        .out = x});
+    FATHOM_TRY(ops_.linear({.in = x, .weight = weights_.head, .out = all.slice(done, n)}));
+    done += n;
+  }
+  const size_t before = logits.values.size();
+  logits.values.resize(before + static_cast<size_t>(total * vocab));
+  ops_.copy_out(logits.values.data() + before, all);
+  const auto finite = [](float v) { return std::isfinite(v); };
+  if (!std::all_of(logits.values.begin() + static_cast<int64_t>(before), logits.values.end(), finite))
+    return fail(ErrorCode::format,
+                "the logits are not finite: the checkpoint holds NaN or out-of-range weights");
+  return {};
+}
+
+}  // namespace fathom

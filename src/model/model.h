@@ -1,0 +1,97 @@
+// The text model: a checkpoint in, logits out. One forward for any rows of any sequences at any position.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+#include "model/config.h"
+#include "model/engram_layout.h"
+#include "model/layer.h"
+#include "model/sequence.h"
+#include "model/tensor_table.h"
+#include "model/trace.h"
+#include "model/weights.h"
+#include "model/workspace.h"
+#include "ops/ops.h"
+#include "text/token_map.h"
+#include "text/tokenizer.h"
+
+namespace fathom {
+
+/// Rows to add to one sequence.
+struct SequenceRows {
+  Sequence* sequence = nullptr;
+  std::span<const int32_t> ids;  // at least one token
+  int64_t num_logits = 0;        // logits are wanted for the last so many of them
+};
+
+/// Logits in host memory, f32 [rows, vocab]: the rows asked for, sequence after sequence.
+struct Logits {
+  int64_t vocab_size = 0;
+  std::vector<float> values;
+  int64_t rows() const { return static_cast<int64_t>(values.size()) / vocab_size; }
+  std::span<const float> row(int64_t i) const {
+    return {values.data() + i * vocab_size, static_cast<size_t>(vocab_size)};
+  }
+};
+
+/// Immutable after loading; several threads may run passes at once if their Ops, workspaces and sequences
+/// differ.
+class Model {
+ public:
+  /// Opens a model directory for `ops`, which must outlive the model. Headers and small tensors are read;
+  /// everything else stays in the mapped files. Errors name file, key or tensor.
+  static Result<std::unique_ptr<Model>> load(const std::filesystem::path& directory, Ops& ops);
+
+  const ModelConfig& config() const { return config_; }
+  const Tokenizer& tokenizer() const { return tokenizer_; }
+  const Checkpoint& checkpoint() const { return checkpoint_; }
+  /// What the checkpoint holds, and why draft stages or vision are not available where they are not.
+  const TensorTable& tensors() const { return tensors_; }
+
+  Result<Sequence> new_sequence() const { return Sequence::create(config_, ops_); }
+  /// Activations for passes of at most `max_rows` rows at a time (longer inputs are cut).
+  Result<Workspace> new_workspace(int64_t max_rows) const {
+    return Workspace::create(config_, ops_, max_rows);
+  }
+
+  /// Adds rows to sequences (each at most once) and gives the logits asked for. A row's logits are the same
+  /// bits however its sequence is cut into calls and whatever else is in them. `trace` needs a single
+  /// sequence. Errors: invalid_argument (an id outside the vocabulary, a context too long; nothing has
+  /// changed then), out_of_memory, format (a NaN scale or non-finite logits: the checkpoint is bad; the
+  /// sequences cannot go on).
+  Result<Logits> forward(Workspace& workspace, std::span<const SequenceRows> rows,
+                         Trace* trace = nullptr) const;
+
+ private:
+  Model(ModelConfig config, Tokenizer tokenizer, TokenMap token_map, EngramLayout engram,
+        Checkpoint checkpoint, TensorTable tensors, Ops& ops);
+  Status prepare_rope();
+  Status check_rows(std::span<const SequenceRows> rows) const;
+  Status run_chunk(Workspace& workspace, std::span<const SequenceRows> chunk, Trace* trace,
+                   Logits& logits) const;
+  Batch make_batch(Workspace& workspace, std::span<const SequenceRows> chunk, Trace* trace) const;
+  void hash_ngrams(Batch& batch, std::span<const SequenceRows> chunk) const;
+  Status head(Workspace& workspace, const Batch& batch, std::span<const SequenceRows> chunk,
+              Logits& logits) const;
+
+  ModelConfig config_;
+  Tokenizer tokenizer_;
+  TokenMap token_map_;
+  EngramLayout engram_;
+  Checkpoint checkpoint_;
+  TensorTable tensors_;
+  Ops& ops_;
+  ModelWeights weights_;
+  Buffer rope_memory_;
+  TensorRef window_freqs_, compressed_freqs_;  // f32 [rope_head_dim / 2]: ratio 0, ratio > 0
+  std::vector<Layer> layers_;
+};
+
+}  // namespace fathom

@@ -1,0 +1,103 @@
+#include "model/weights.h"
+
+#include <fmt/format.h>
+
+namespace fathom {
+namespace {
+
+class Binder {
+ public:
+  Binder(const ModelConfig& config, const TensorTable& tensors) : config_(config), tensors_(tensors) {}
+
+  TensorView tensor(const std::string& name) const { return tensors_.find(name); }
+  Weight plain(const std::string& name) const { return {tensor(name + ".weight"), {}, {}}; }
+  Weight scaled(const std::string& name, BlockShape block) const {
+    return {tensor(name + ".weight"), tensor(name + ".scale"), block};
+  }
+  Weight fp8(const std::string& name) const { return scaled(name, fp8_weight_block); }
+
+  HyperWeights hyper(const std::string& name) const {
+    return {tensor(name + "_fn"), tensor(name + "_base"), tensor(name + "_scale")};
+  }
+
+  ExpertWeights expert(const std::string& name, BlockShape block) const {
+    return {scaled(name + ".w1", block), scaled(name + ".w2", block), scaled(name + ".w3", block)};
+  }
+
+  AttentionWeights attention(int64_t layer, const std::string& name) const {
+    AttentionWeights w;
+    w.wq_a = fp8(name + "wq_a");
+    w.wq_b = fp8(name + "wq_b");
+    w.wkv = fp8(name + "wkv");
+    w.wo_a = fp8(name + "wo_a");
+    w.wo_b = fp8(name + "wo_b");
+    w.q_norm = tensor(name + "q_norm.weight");
+    w.kv_norm = tensor(name + "kv_norm.weight");
+    w.sink = tensor(name + "attn_sink");
+    const bool kv_source = config_.is_kv_source(layer);
+    if (kv_source) {
+      CompressorWeights& c = w.compressor.emplace();
+      c.wkv = plain(name + "compressor.wkv");
+      if (config_.ratio(layer) > 1) c.wgate = plain(name + "compressor.wgate");
+      c.norm = tensor(name + "compressor.norm.weight");
+    }
+    if (config_.is_index_source(layer)) {
+      IndexerWeights& i = w.indexer.emplace();
+      i.wq_b = fp8(name + "indexer.wq_b");
+      i.weights_proj = plain(name + "indexer.weights_proj");
+      if (kv_source) {
+        i.wk = plain(name + "indexer.wk");
+        i.k_norm = tensor(name + "indexer.k_norm.weight");
+      }
+    }
+    return w;
+  }
+
+  MoeWeights moe(const std::string& name) const {
+    MoeWeights w;
+    w.gate = tensor(name + "gate.weight");
+    w.bias = tensor(name + "gate.bias");
+    if (tensors_.vision_available()) w.bias_vl = tensor(name + "gate.bias_vl");
+    for (int64_t e = 0; e < config_.n_routed_experts; ++e)
+      w.routed.push_back(expert(fmt::format("{}experts.{}", name, e), fp4_weight_block));
+    w.shared = expert(name + "shared_experts", fp8_weight_block);
+    return w;
+  }
+
+  LayerWeights layer(int64_t index) const {
+    const std::string name = fmt::format("layers.{}.", index);
+    LayerWeights w;
+    w.hc_attn = hyper(name + "hc_attn");
+    w.hc_ffn = hyper(name + "hc_ffn");
+    w.attn_norm = tensor(name + "attn_norm.weight");
+    w.ffn_norm = tensor(name + "ffn_norm.weight");
+    w.attn = attention(index, name + "attn.");
+    w.ffn = moe(name + "ffn.");
+    if (config_.engram_index(index) >= 0) {
+      EngramWeights& e = w.engram.emplace();
+      e.table = scaled(name + "engram.embed", engram_table_block);
+      e.wkv = fp8(name + "engram.wkv");
+      e.q_weight = tensor(name + "engram.q_weight");
+      e.k_weight = tensor(name + "engram.k_weight");
+    }
+    return w;
+  }
+
+ private:
+  const ModelConfig& config_;
+  const TensorTable& tensors_;
+};
+
+}  // namespace
+
+ModelWeights bind_weights(const ModelConfig& config, const TensorTable& tensors) {
+  const Binder binder(config, tensors);
+  ModelWeights w;
+  w.embed = binder.tensor("embed.weight");
+  w.head = binder.plain("head");
+  w.norm = binder.tensor("norm.weight");
+  for (int64_t l = 0; l < config.n_layers; ++l) w.layers.push_back(binder.layer(l));
+  return w;
+}
+
+}  // namespace fathom

@@ -1,0 +1,79 @@
+// The model's weights: one named member per tensor, viewing the mapped checkpoint in place (spec 2).
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "model/config.h"
+#include "model/tensor_table.h"
+#include "ops/params.h"
+#include "tensor/weight.h"
+
+namespace fathom {
+
+struct HyperWeights {
+  TensorView fn;     // [(2 + hc) * hc, hc * dim]
+  TensorView base;   // [(2 + hc) * hc]
+  TensorView scale;  // [3]
+};
+
+struct CompressorWeights {
+  Weight wkv;       // [head_dim, dim]
+  Weight wgate;     // [head_dim, dim]; empty when the ratio is 1
+  TensorView norm;  // [head_dim]
+};
+
+struct IndexerWeights {
+  Weight wq_b;          // [index_n_heads * index_head_dim, q_lora_rank]
+  Weight weights_proj;  // [index_n_heads, dim]
+  Weight wk;            // [index_head_dim, head_dim]; KV sources only
+  TensorView k_norm;    // [index_head_dim]; KV sources only
+};
+
+struct AttentionWeights {
+  Weight wq_a;                                  // [q_lora_rank, dim]
+  Weight wq_b;                                  // [n_heads * head_dim, q_lora_rank]
+  Weight wkv;                                   // [head_dim, dim]
+  Weight wo_a;                                  // [o_groups * o_lora_rank, n_heads * head_dim / o_groups]
+  Weight wo_b;                                  // [dim, o_groups * o_lora_rank]
+  TensorView q_norm;                            // [q_lora_rank]
+  TensorView kv_norm;                           // [head_dim]
+  TensorView sink;                              // [n_heads]
+  std::optional<CompressorWeights> compressor;  // KV sources
+  std::optional<IndexerWeights> indexer;        // index sources
+};
+
+struct MoeWeights {
+  TensorView gate;     // [n_routed_experts, dim]
+  TensorView bias;     // [n_routed_experts]
+  TensorView bias_vl;  // [n_routed_experts]; empty when vision is not available
+  std::vector<ExpertWeights> routed;
+  ExpertWeights shared;
+};
+
+struct EngramWeights {
+  Weight table;         // [rows, engram_head_dim]
+  Weight wkv;           // [(hc + 1) * dim, columns * engram_head_dim]
+  TensorView q_weight;  // [hc, dim]
+  TensorView k_weight;  // [hc, dim]
+};
+
+struct LayerWeights {
+  HyperWeights hc_attn, hc_ffn;
+  TensorView attn_norm, ffn_norm;  // [dim]
+  AttentionWeights attn;
+  MoeWeights ffn;
+  std::optional<EngramWeights> engram;
+};
+
+struct ModelWeights {
+  TensorView embed;  // [vocab, dim]
+  Weight head;       // [vocab, dim]
+  TensorView norm;   // [dim]
+  std::vector<LayerWeights> layers;
+};
+
+/// Gathers the text model's weights from a table bound to the same configuration.
+ModelWeights bind_weights(const ModelConfig& config, const TensorTable& tensors);
+
+}  // namespace fathom
