@@ -24,6 +24,9 @@ class LineSource {
 std::unique_ptr<LineSource> plain_lines(int fd, std::string name,
                                         uint64_t max_line_bytes = uint64_t{1} << 28);
 
+/// All of standard input. Errors: io, cancelled, format when it is longer than `max_bytes`.
+Result<std::string> read_standard_input(uint64_t max_bytes);
+
 /// Edits lines on standard input and output, which must be terminals. Keeps the history in `history_file`
 /// (readable by its owner alone), or only in memory when the path is empty or cannot be written.
 std::unique_ptr<LineSource> edited_lines(const std::filesystem::path& history_file);

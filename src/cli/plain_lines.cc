@@ -9,6 +9,21 @@
 namespace fathom {
 namespace {
 
+// Appends what one read gives; false at the end of input.
+Result<bool> read_more(int fd, const std::string& name, std::string& to) {
+  const size_t before = to.size();
+  to.resize(before + (size_t{1} << 16));
+  for (;;) {
+    const ssize_t got = read(fd, to.data() + before, to.size() - before);
+    const int reason = got < 0 ? errno : 0;
+    if (reason == EINTR && !interrupted()) continue;
+    to.resize(before + (got > 0 ? static_cast<size_t>(got) : 0));
+    if (got >= 0) return got > 0;
+    if (reason == EINTR) return fail(ErrorCode::cancelled, "interrupted");
+    return fail(ErrorCode::io, "{}: {}", name, std::strerror(reason));
+  }
+}
+
 class PlainLines : public LineSource {
  public:
   PlainLines(int fd, std::string name, uint64_t max_line_bytes)
@@ -42,17 +57,9 @@ class PlainLines : public LineSource {
 
   // Replaces the buffer, which is used up; false at the end of input.
   Result<bool> fill() {
-    buffer_.resize(size_t{1} << 16);
+    buffer_.clear();
     begin_ = 0;
-    for (;;) {
-      const ssize_t got = read(fd_, buffer_.data(), buffer_.size());
-      if (got < 0 && errno == EINTR && !interrupted()) continue;
-      const int reason = errno;
-      buffer_.resize(got > 0 ? static_cast<size_t>(got) : 0);
-      if (got >= 0) return got > 0;
-      if (reason == EINTR) return fail(ErrorCode::cancelled, "interrupted");
-      return fail(ErrorCode::io, "{}: {}", name_, std::strerror(reason));
-    }
+    return read_more(fd_, name_, buffer_);
   }
 
   int fd_;
@@ -64,6 +71,16 @@ class PlainLines : public LineSource {
 };
 
 }  // namespace
+
+Result<std::string> read_standard_input(uint64_t max_bytes) {
+  std::string text;
+  for (;;) {
+    FATHOM_ASSIGN(const bool more, read_more(STDIN_FILENO, "standard input", text));
+    if (!more) return text;
+    if (text.size() > max_bytes)
+      return fail(ErrorCode::format, "standard input: expected at most {} bytes, found more", max_bytes);
+  }
+}
 
 std::unique_ptr<LineSource> plain_lines(int fd, std::string name, uint64_t max_line_bytes) {
   return std::make_unique<PlainLines>(fd, std::move(name), max_line_bytes);
