@@ -26,7 +26,9 @@ struct HostTensor {
   HostTensor(Shape s, std::vector<T> v) : shape(s), values(std::move(v)) {}
 
   TensorRef ref() { return {reinterpret_cast<std::byte*>(values.data()), dtype_of<T>(), shape}; }
-  TensorView view() const { return {reinterpret_cast<const std::byte*>(values.data()), dtype_of<T>(), shape, {}}; }
+  TensorView view() const {
+    return {reinterpret_cast<const std::byte*>(values.data()), dtype_of<T>(), shape, {}};
+  }
 };
 
 inline HostTensor<bf16> bf16_tensor(Shape shape, const std::vector<float>& values) {

@@ -32,7 +32,8 @@ TEST(Formats, DecodeTables) {
   }
   const std::vector<float> e2m1 = golden.floats("e2m1_values");
   for (size_t i = 0; i < e2m1.size(); ++i) EXPECT_EQ(e2m1_to_float(static_cast<uint8_t>(i)), e2m1[i]) << i;
-  for (int i = 0; i < 255; ++i) EXPECT_EQ(e8m0_to_float(static_cast<uint8_t>(i)), std::ldexp(1.0f, i - 127)) << i;
+  for (int i = 0; i < 255; ++i)
+    EXPECT_EQ(e8m0_to_float(static_cast<uint8_t>(i)), std::ldexp(1.0f, i - 127)) << i;
   EXPECT_TRUE(std::isnan(e8m0_to_float(e8m0_nan)));
 }
 

@@ -23,7 +23,8 @@ class GoldenOps : public ::testing::Test {
 };
 
 // f64 sums in another order may round another way once in a while; never by more than one bf16 step.
-void expect_bf16_equal(const std::vector<float>& got, const std::vector<float>& want, double allowed_share = 0) {
+void expect_bf16_equal(const std::vector<float>& got, const std::vector<float>& want,
+                       double allowed_share = 0) {
   ASSERT_EQ(got.size(), want.size());
   size_t different = 0;
   for (size_t i = 0; i < got.size(); ++i) {
@@ -36,7 +37,8 @@ void expect_bf16_equal(const std::vector<float>& got, const std::vector<float>& 
 
 void expect_f32_noise(const std::vector<float>& got, const std::vector<float>& want) {
   ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 2e-7 * std::fabs(want[i]) + 1e-12) << i;
+  for (size_t i = 0; i < got.size(); ++i)
+    EXPECT_NEAR(got[i], want[i], 2e-7 * std::fabs(want[i]) + 1e-12) << i;
 }
 
 TEST_F(GoldenOps, Linear) {
@@ -129,9 +131,7 @@ TEST_F(GoldenOps, RopePairsAreAdjacent) {
   const std::vector<float> y = as_floats(x);
   EXPECT_EQ(y[64], round_bf16(static_cast<float>(std::cos(1.0))));
   EXPECT_EQ(y[65], round_bf16(static_cast<float>(std::sin(1.0))));
-  for (size_t i = 0; i < 128; ++i) {
-    if (i != 64 && i != 65) EXPECT_EQ(y[i], 0.0f);
-  }
+  for (size_t i = 0; i < 128; ++i) EXPECT_EQ(y[i] != 0.0f, i == 64 || i == 65) << i;
 }
 
 TEST_F(GoldenOps, HyperSplit) {
@@ -144,9 +144,10 @@ TEST_F(GoldenOps, HyperSplit) {
     std::vector<float> post(24);
     std::vector<float> comb(96);
     for (size_t r = 0; r < 6; ++r) {
-      const std::vector<double> m(mixes.begin() + static_cast<int64_t>(r) * 24, mixes.begin() + static_cast<int64_t>(r + 1) * 24);
-      cpu::hyper_split(m.data(), scale.data(), base.data(), 4, iters, 1e-6, pre.data() + r * 4, post.data() + r * 4,
-                       comb.data() + r * 16);
+      const std::vector<double> m(mixes.begin() + static_cast<int64_t>(r) * 24,
+                                  mixes.begin() + static_cast<int64_t>(r + 1) * 24);
+      cpu::hyper_split(m.data(), scale.data(), base.data(), 4, iters, 1e-6, pre.data() + r * 4,
+                       post.data() + r * 4, comb.data() + r * 16);
     }
     expect_f32_noise(pre, golden.floats("pre"));
     expect_f32_noise(post, golden.floats("post"));
@@ -167,17 +168,20 @@ TEST_F(GoldenOps, CollapseAndExpand) {
   HostTensor<bf16> want({6, 32});
   HostTensor<bf16> got({6, 32});
   ops_->rms_norm({.in = collapsed.view(), .weight = weight.view(), .eps = 1e-20, .out = want.ref()});
-  ops_->collapse_norm(
-      {.stream = stream.view(), .pre = pre.view(), .weight = weight.view(), .norm_eps = 1e-20, .out = got.ref()});
+  ops_->collapse_norm({.stream = stream.view(),
+                       .pre = pre.view(),
+                       .weight = weight.view(),
+                       .norm_eps = 1e-20,
+                       .out = got.ref()});
   EXPECT_EQ(as_floats(got), as_floats(want));
   ops_->expand({.y = y.view(), .post = post.view(), .comb = comb.view(), .stream = stream.ref()});
   EXPECT_EQ(as_floats(stream), golden.floats("expanded_iters_20"));
 }
 
 TEST_F(GoldenOps, Gate) {
-  for (const auto& [score, name] : {std::pair{RouterScore::sqrtsoftplus, "sqrtsoftplus"},
-                                    std::pair{RouterScore::sigmoid, "sigmoid"},
-                                    std::pair{RouterScore::softmax, "softmax"}}) {
+  for (const auto& [score, name] :
+       {std::pair{RouterScore::sqrtsoftplus, "sqrtsoftplus"}, std::pair{RouterScore::sigmoid, "sigmoid"},
+        std::pair{RouterScore::softmax, "softmax"}}) {
     SCOPED_TRACE(name);
     const Golden golden(std::string("ops/gate_") + name + ".safetensors");
     const auto x = bf16_tensor({9, 64}, golden.floats("x"));
@@ -225,7 +229,8 @@ TEST_F(GoldenOps, CompressorPooling) {
                            .open = {&open, 1},
                            .out = latents.ref().slice(groups.first_group, groups.num_groups)});
       }
-      ops_->rms_norm({.in = latents.view(), .weight = golden.view("norm"), .eps = 1e-20, .out = latents.ref()});
+      ops_->rms_norm(
+          {.in = latents.view(), .weight = golden.view("norm"), .eps = 1e-20, .out = latents.ref()});
       EXPECT_EQ(as_floats(latents), golden.floats("latents")) << "cut at " << cut;
     }
   }
