@@ -1,22 +1,29 @@
 #include "base/json.h"
 
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
+
+#include "base/check.h"
 
 namespace fathom {
 namespace {
 
+constexpr Json::binary_t::subtype_type kBigInteger = 1;
+
 // Builds the document and watches what nlohmann's own builder does not: depth and duplicate keys.
 class StrictBuilder : public nlohmann::json_sax<Json> {
  public:
-  explicit StrictBuilder(int max_depth) : max_depth_(max_depth) {}
+  explicit StrictBuilder(const JsonLimits& limits) : limits_(limits) {}
 
   bool null() override { return add(nullptr); }
   bool boolean(bool v) override { return add(v); }
   bool number_integer(number_integer_t v) override { return add(v); }
   bool number_unsigned(number_unsigned_t v) override { return add(v); }
-  bool number_float(number_float_t v, const string_t&) override { return add(v); }
+  bool number_float(number_float_t v, const string_t& text) override {
+    if (text.find_first_of(".eE") != std::string::npos) return add(v);
+    return add(Json::binary({text.begin(), text.end()}, kBigInteger));  // an integer too large for 64 bits
+  }
   bool string(string_t& v) override { return add(std::move(v)); }
   bool binary(binary_t&) override { return false; }
   bool start_object(std::size_t) override { return open(Json::object()); }
@@ -25,9 +32,14 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
 
   bool key(string_t& name) override {
-    if (!keys_.back().insert(name).second) return refuse("duplicate key \"" + name + "\"");
     // Appended to the vector below ordered_map, whose own insertion looks through all keys each time.
     Json::object_t::Container& members = stack_.back()->get_ref<Json::object_t&>();
+    const auto [seen, is_new] = keys_.back().emplace(name, members.size());
+    if (!is_new) {
+      if (limits_.duplicate_keys == DuplicateKeys::refuse) return refuse("duplicate key \"" + name + "\"");
+      slot_ = &members[seen->second].second;
+      return true;
+    }
     members.emplace_back(name, nullptr);
     slot_ = &members.back().second;
     return true;
@@ -67,8 +79,8 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
     return true;
   }
   bool open(Json container) {
-    if (static_cast<int>(stack_.size()) >= max_depth_)
-      return refuse("nested deeper than " + std::to_string(max_depth_) + " levels");
+    if (static_cast<int>(stack_.size()) >= limits_.max_depth)
+      return refuse("nested deeper than " + std::to_string(limits_.max_depth) + " levels");
     Json* where = place(std::move(container));
     stack_.push_back(where);
     keys_.emplace_back();
@@ -80,18 +92,28 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  int max_depth_;
+  JsonLimits limits_;
   Json root_;
   Json* slot_ = nullptr;
   std::vector<Json*> stack_;
-  std::vector<std::unordered_set<std::string>> keys_;
+  std::vector<std::unordered_map<std::string, size_t>> keys_;  // open objects: key -> member
   std::string error_;
 };
 
 }  // namespace
 
+bool is_big_integer(const Json& value) {
+  return value.is_binary() && value.get_binary().subtype() == kBigInteger;
+}
+
+std::string_view big_integer_text(const Json& value) {
+  FATHOM_CHECK(is_big_integer(value));
+  const Json::binary_t& digits = value.get_binary();
+  return {reinterpret_cast<const char*>(digits.data()), digits.size()};
+}
+
 Result<Json> parse_json(std::string_view text, std::string_view what, const JsonLimits& limits) {
-  StrictBuilder builder(limits.max_depth);
+  StrictBuilder builder(limits);
   if (!Json::sax_parse(text.begin(), text.end(), &builder))
     return fail(ErrorCode::format, "{}: {}", what, builder.error());
   return builder.take();

@@ -1,15 +1,21 @@
-// A piece of a prompt and whether its author may use special text (spec 6, "Rendering").
+// A piece of prompt text that says who wrote it: the template, or someone outside.
 //
-// The chat renderer yields segments, the tokenizer reads them; neither knows the other.
+// The border between the two is the whole defence against special tokens smuggled in by a request, so
+// it travels with the text from the renderer to the tokenizer.
 #pragma once
 
 #include <string>
 
 namespace fathom {
 
+/// Neighbouring segments are one text: merges cross their borders, so that the split changes no token of
+/// ordinary text. Only special tokens heed it: one is recognised only where its whole text lies in
+/// trusted segments (spec 6, Rendering).
 struct TextSegment {
   std::string text;      // UTF-8
-  bool trusted = false;  // true: text of added tokens in it becomes those tokens; false: it stays text
+  bool trusted = false;  // written by the template: special texts in it are special tokens
+
+  bool operator==(const TextSegment&) const = default;
 };
 
 }  // namespace fathom
