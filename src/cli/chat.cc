@@ -162,7 +162,8 @@ class Chat {
     const Status said = conversation_.say(text);
     if (said) return Next::go_on;
     // At a terminal a message that cannot be answered is no reason to lose the conversation.
-    const bool fatal = !interactive_ || said.error().code == ErrorCode::io || said.error().code == ErrorCode::format;
+    const bool fatal =
+        !interactive_ || said.error().code == ErrorCode::io || said.error().code == ErrorCode::format;
     if (fatal) return fail(said.error());
     FATHOM_TRY(complain(said.error().message));
     return Next::go_on;
@@ -193,7 +194,8 @@ Status run(const Flags& flags, const Surroundings& surroundings) {
 void add_chat(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("chat", "Talk with the model");
   command->footer(
-      "At a terminal: line editing, history, /help for commands. From a pipe: each line is a message, answers\n"
+      "At a terminal: line editing, history, /help for commands. From a pipe: each line is a message, "
+      "answers\n"
       "go to standard output.");
   const auto flags = std::make_shared<Flags>();
   flags->model.add_to(*command);

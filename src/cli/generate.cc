@@ -34,11 +34,11 @@ struct Flags {
     answer.check();
     thinking.check();
     if (!standard_input.empty() && standard_input != "-")
-      throw CLI::ValidationError("prompt", "expected --prompt, --prompt-file or -, found '" + standard_input + "'");
+      throw CLI::ValidationError("prompt",
+                                 "expected --prompt, --prompt-file or -, found '" + standard_input + "'");
     if (prompt.has_value() + prompt_file.has_value() + !standard_input.empty() != 1)
       throw CLI::ValidationError("prompt", "expected exactly one of --prompt, --prompt-file and -");
-    if (thinking.given && !chat)
-      throw CLI::ValidationError("--thinking, --effort", "they need --chat");
+    if (thinking.given && !chat) throw CLI::ValidationError("--thinking, --effort", "they need --chat");
   }
 };
 
@@ -145,8 +145,7 @@ void add_generate(CLI::App& app, Action& chosen) {
   flags->model.add_to(*command);
   command->add_option("--prompt", flags->prompt, "The text")->type_name("TEXT");
   command->add_option("--prompt-file", flags->prompt_file, "A file with the text")->type_name("FILE");
-  command->add_option("input", flags->standard_input, "Read the text from standard input: -")
-      ->type_name("");
+  command->add_option("input", flags->standard_input, "Read the text from standard input: -")->type_name("");
   command->add_flag("--chat", flags->chat, "The text is a user's message; answer it");
   flags->thinking.add_to(*command);
   flags->answer.add_to(*command);

@@ -26,9 +26,9 @@ struct Flags {
   void check() const {
     const int64_t sum = std::accumulate(chunks.begin(), chunks.end(), int64_t{0});
     if (std::cmp_greater(sum, ids.size()))
-      throw CLI::ValidationError("--chunks",
-                                 "expected sizes with a sum of at most " + std::to_string(ids.size()) +
-                                     " (the ids), found " + std::to_string(sum));
+      throw CLI::ValidationError("--chunks", "expected sizes with a sum of at most " +
+                                                 std::to_string(ids.size()) + " (the ids), found " +
+                                                 std::to_string(sum));
   }
 };
 
@@ -88,8 +88,7 @@ Status run(const Flags& flags, const Surroundings&) {
   std::vector<TensorView> tensors = {
       view_of(flags.ids, DType::i32, Shape{positions}, "input_ids"),
       view_of(result.logits.values, DType::f32, Shape{positions, result.logits.vocab_size}, "logits")};
-  if (flags.greedy > 0)
-    tensors.push_back(view_of(result.greedy, DType::i32, Shape{flags.greedy}, "greedy"));
+  if (flags.greedy > 0) tensors.push_back(view_of(result.greedy, DType::i32, Shape{flags.greedy}, "greedy"));
   std::vector<std::string> names;
   names.reserve(result.trace.tensors().size());  // views refer to the names
   for (const auto& [name, tensor] : result.trace.tensors()) {
@@ -109,11 +108,13 @@ void add_logits(CLI::App& app, Action& chosen) {
       ->required()
       ->delimiter(',')
       ->type_name("ID,ID,...");
-  command->add_option("--chunks", flags->chunks, "Sizes of the first chunks; the rest is one. Changes no result")
+  command
+      ->add_option("--chunks", flags->chunks, "Sizes of the first chunks; the rest is one. Changes no result")
       ->delimiter(',')
       ->check(CLI::Range(int64_t{1}, int64_t{std::numeric_limits<int32_t>::max()}))
       ->type_name("N,N,...");
-  command->add_option("--out", flags->out, "File for input_ids, logits [positions, vocab] and what is asked for")
+  command
+      ->add_option("--out", flags->out, "File for input_ids, logits [positions, vocab] and what is asked for")
       ->required()
       ->type_name("FILE");
   command->add_option("--greedy", flags->greedy, "Also continue with the N most probable tokens: greedy [N]")

@@ -61,7 +61,8 @@ void add_tokenize(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("tokenize", "Turn texts into token ids, or ids into text");
   command->footer(
       "Reads JSON lines and writes one for each:\n"
-      "  {\"text\": T}      ->  {\"ids\": [...], \"tokens\": [...]}; special text in T becomes special tokens\n"
+      "  {\"text\": T}      ->  {\"ids\": [...], \"tokens\": [...]}; special text in T becomes special "
+      "tokens\n"
       "  {\"ids\": [...]}   ->  {\"text\": T}; with \"skip_special_tokens\": true without special tokens\n"
       "  anything wrong   ->  {\"error\": message}");
   const auto directory = std::make_shared<std::filesystem::path>();
