@@ -113,6 +113,9 @@ std::string_view big_integer_text(const Json& value) {
 }
 
 Result<Json> parse_json(std::string_view text, std::string_view what, const JsonLimits& limits) {
+  // The lexer takes a zero byte for the end of its input and would hide what follows it.
+  if (const size_t zero = text.find('\0'); zero != std::string_view::npos)
+    return fail(ErrorCode::format, "{}: a zero byte at position {}, which no JSON text has", what, zero);
   StrictBuilder builder(limits);
   if (!Json::sax_parse(text.begin(), text.end(), &builder))
     return fail(ErrorCode::format, "{}: {}", what, builder.error());

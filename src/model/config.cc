@@ -40,7 +40,7 @@ void read_shape(ConfigReader& r, const ConfigKeys& keys, ModelConfig& c) {
   c.o_lora_rank = r.integer("o_lora_rank", dim_range);
   c.o_groups = r.integer("o_groups", head_range);
   // As f32 it must not become 0: the released value is 1e-20.
-  c.norm_eps = static_cast<float>(r.number_from(keys.norm_eps, 1e-37, 1));
+  c.norm_eps = r.number_from(keys.norm_eps, 1e-37, 1);
   c.window_size = r.integer(keys.window_size, {1, 1 << 16});
 }
 

@@ -41,25 +41,37 @@ void gather_keys(const SparseAttentionParams& p, size_t s, int64_t r, RowKeys& k
     unpack_compressed(p.compressed[s].at(picked[k], compressed_bytes), dim, at);
 }
 
-// One head: scores (f64 [keys]) become weights; returns the softmax denominator, sink included.
-double softmax_with_sink(double* scores, int64_t n, double sink) {
-  double largest = -INFINITY;
-  for (int64_t k = 0; k < n; ++k) largest = std::max(largest, scores[k]);
-  double sum = 0;
-  for (int64_t k = 0; k < n; ++k) sum += scores[k] = std::exp(scores[k] - largest);
-  return sum + std::exp(sink - largest);
-}
-
 }  // namespace
+
+void attend(const Context& context, const AttendParams& p, std::vector<double>& scores, float* out) {
+  scores.resize(static_cast<size_t>(p.num_heads * p.num_keys));
+  context.kernels.dots(p.queries, p.num_heads, p.keys, p.num_keys, p.dim, scores.data());
+  const double scale = std::pow(static_cast<double>(p.dim), -0.5);
+  std::vector<double> sum(static_cast<size_t>(p.dim));
+  for (int64_t h = 0; h < p.num_heads; ++h) {
+    double* weights = scores.data() + h * p.num_keys;
+    double largest = -INFINITY;
+    for (int64_t k = 0; k < p.num_keys; ++k) largest = std::max(largest, weights[k] *= scale);
+    double total = 0;
+    for (int64_t k = 0; k < p.num_keys; ++k) total += weights[k] = std::exp(weights[k] - largest);
+    total += std::exp(static_cast<double>(p.sinks[h]) - largest);
+    std::fill(sum.begin(), sum.end(), 0.0);
+    for (int64_t k = 0; k < p.num_keys; ++k)
+      context.kernels.add_scaled(weights[k], p.keys[k], p.dim, sum.data());
+    for (int64_t i = 0; i < p.dim; ++i)
+      out[h * p.dim + i] = to_float(to_bf16(sum[static_cast<size_t>(i)] / total));
+  }
+}
 
 void sparse_attention(const Context& context, const SparseAttentionParams& p) {
   const int64_t rows = p.q.shape[0];
   const int64_t heads = p.q.shape[1];
   const int64_t dim = p.q.shape[2];
-  const double scale = std::pow(static_cast<double>(dim), -0.5);
   const bf16* q = elements<bf16>(p.q);
   const int32_t* positions = elements<int32_t>(p.positions);
   bf16* out = elements<bf16>(p.out);
+  std::vector<float> sinks(static_cast<size_t>(heads));
+  load_floats(p.sink, 0, heads, sinks.data());
   std::vector<int32_t> span_of(static_cast<size_t>(rows));
   for (size_t s = 0; s < p.spans.size(); ++s)
     for (int64_t r = 0; r < p.spans[s].num_rows; ++r)
@@ -72,36 +84,27 @@ void sparse_attention(const Context& context, const SparseAttentionParams& p) {
     RowKeys keys;
     std::vector<float> queries(static_cast<size_t>(heads * dim));
     std::vector<const float*> query_rows(static_cast<size_t>(heads));
+    for (int64_t h = 0; h < heads; ++h) query_rows[static_cast<size_t>(h)] = queries.data() + h * dim;
+    std::vector<float> o(static_cast<size_t>(heads * dim));
     std::vector<double> scores;
-    std::vector<double> sum(static_cast<size_t>(dim));
-    std::vector<float> o(static_cast<size_t>(dim));
     for (int64_t task = begin; task < end; ++task) {
       const int64_t r = task / parts;
       const int64_t first_head = heads * (task % parts) / parts;
       const int64_t num_heads = heads * (task % parts + 1) / parts - first_head;
       gather_keys(p, static_cast<size_t>(span_of[static_cast<size_t>(r)]), r, keys);
-      const auto num_keys = static_cast<int64_t>(keys.pointers.size());
-      for (int64_t h = 0; h < num_heads; ++h) {
-        query_rows[static_cast<size_t>(h)] = queries.data() + h * dim;
-        to_floats(q + (r * heads + first_head + h) * dim, dim, queries.data() + h * dim);
-      }
-      scores.resize(static_cast<size_t>(num_heads * num_keys));
-      context.kernels.dots(query_rows.data(), num_heads, keys.pointers.data(), num_keys, dim, scores.data());
+      to_floats(q + (r * heads + first_head) * dim, num_heads * dim, queries.data());
+      attend(context,
+             {.queries = query_rows.data(),
+              .num_heads = num_heads,
+              .keys = keys.pointers.data(),
+              .num_keys = static_cast<int64_t>(keys.pointers.size()),
+              .dim = dim,
+              .sinks = sinks.data() + first_head},
+             scores, o.data());
       const Rotation rotation(positions[r], p.freqs, true);
-      for (int64_t h = 0; h < num_heads; ++h) {
-        double* weights = scores.data() + h * num_keys;
-        for (int64_t k = 0; k < num_keys; ++k) weights[k] *= scale;
-        const double sink = static_cast<double>(load_float(p.sink, first_head + h));
-        const double denominator = softmax_with_sink(weights, num_keys, sink);
-        std::fill(sum.begin(), sum.end(), 0.0);
-        for (int64_t k = 0; k < num_keys; ++k)
-          context.kernels.add_scaled(weights[k], keys.pointers[static_cast<size_t>(k)], dim, sum.data());
-        for (int64_t i = 0; i < dim; ++i)
-          o[static_cast<size_t>(i)] = to_float(to_bf16(sum[static_cast<size_t>(i)] / denominator));
-        rotation.apply(o.data(), dim);
-        bf16* at = out + (r * heads + first_head + h) * dim;
-        for (int64_t i = 0; i < dim; ++i) at[i] = to_bf16(o[static_cast<size_t>(i)]);
-      }
+      for (int64_t h = 0; h < num_heads; ++h) rotation.apply(o.data() + h * dim, dim);
+      bf16* at = out + (r * heads + first_head) * dim;
+      for (int64_t i = 0; i < num_heads * dim; ++i) at[i] = to_bf16(o[static_cast<size_t>(i)]);
     }
   });
 }

@@ -66,8 +66,10 @@ int32_t choose(std::vector<Scored>& all, int64_t k, int32_t* out) {
   return static_cast<int32_t>(n);
 }
 
+}  // namespace
+
 // Reduces scores to blocks by their maximum, pins the newest block, and keeps the best reachable ones.
-int32_t choose_blocks(const std::vector<float>& scores, int64_t visible, int64_t block, int64_t k,
+int32_t choose_blocks(std::span<const float> scores, int64_t visible, int64_t block, int64_t k,
                       int32_t* out) {
   std::vector<Scored> blocks;
   for (int64_t b = 0; b * block < visible; ++b) {
@@ -79,6 +81,8 @@ int32_t choose_blocks(const std::vector<float>& scores, int64_t visible, int64_t
   }
   return choose(blocks, k, out);
 }
+
+namespace {
 
 class RowSelector {
  public:

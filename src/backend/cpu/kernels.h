@@ -3,6 +3,9 @@
 // Every rounding point of spec 1 and no others; every reduction in f64 (but the sum over experts, f32).
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "backend/cpu/context.h"
 #include "base/result.h"
 #include "ops/params.h"
@@ -40,11 +43,32 @@ void store_window(const Context&, const StoreWindowParams&);
 void store_records(const Context&, const StoreRecordsParams&);
 void pool_groups(const Context&, const PoolGroupsParams&);
 
-// attention.cc and indexer.cc
+// attention.cc
+/// One row's heads over the keys that it sees, all as float.
+struct AttendParams {
+  const float* const* queries = nullptr;  // [num_heads] rows of dim
+  int64_t num_heads = 0;
+  const float* const* keys = nullptr;  // [num_keys] rows of dim, which are the values too
+  int64_t num_keys = 0;                // at least 1
+  int64_t dim = 0;
+  const float* sinks = nullptr;  // [num_heads]
+};
+/// Softmax with a sink in the denominator; out: float [num_heads, dim], rounded to bf16. `scores` is working
+/// memory that keeps its size between calls.
+void attend(const Context&, const AttendParams&, std::vector<double>& scores, float* out);
 void sparse_attention(const Context&, const SparseAttentionParams&);
+
+// indexer.cc
+/// The blocks of `block` positions with the largest maxima among scores [0, visible), the newest always: at
+/// most k, ascending, to `out`. Returns how many.
+int32_t choose_blocks(std::span<const float> scores, int64_t visible, int64_t block, int64_t k, int32_t* out);
 void index_select(const Context&, const IndexSelectParams&);
 
 // moe.cc
+/// bf16(silu(gate) * up * weight) with gate and up clamped to `limit` (0: off).
+float swiglu(float gate, float up, double limit, float weight);
+/// Router logits to scores, in place: f(logits), n of them.
+void score_logits(RouterScore, double* logits, int64_t n);
 void route(const Context&, const RouteParams&);
 Status expert_layer(const Context&, const ExpertLayerParams&);
 

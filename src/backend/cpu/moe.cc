@@ -7,9 +7,7 @@
 #include "tensor/quantize.h"
 
 namespace fathom::cpu {
-namespace {
 
-// Router logits (f32 values as f64) to scores, in place.
 void score_logits(RouterScore kind, double* s, int64_t n) {
   if (kind == RouterScore::softmax) {
     const double largest = *std::max_element(s, s + n);
@@ -22,6 +20,18 @@ void score_logits(RouterScore kind, double* s, int64_t n) {
     s[i] = kind == RouterScore::sigmoid ? sigmoid(s[i])
                                         : std::sqrt(s[i] > 20 ? s[i] : std::log1p(std::exp(s[i])));
 }
+
+float swiglu(float gate, float up, double limit, float weight) {
+  auto g = static_cast<double>(gate);
+  auto u = static_cast<double>(up);
+  if (limit > 0) {
+    u = std::clamp(u, -limit, limit);
+    g = std::min(g, limit);
+  }
+  return round_bf16(static_cast<float>(g * sigmoid(g) * u) * weight);
+}
+
+namespace {
 
 // One expert on `rows` prepared inputs (f32 [rows, dim] on the FP8 grid): bf16 results [rows, dim].
 // `weight` (f32 [rows]) may be null: all ones.
@@ -42,15 +52,8 @@ Status expert(const Context& context, const ExpertWeights& e, const float* x, in
     for (int64_t r = begin; r < end; ++r) {
       float* row = hidden.data() + r * inter;
       for (int64_t i = 0; i < inter; ++i) {
-        double g = static_cast<double>(to_float(gate[static_cast<size_t>(r * inter + i)]));
-        double u = static_cast<double>(to_float(up[static_cast<size_t>(r * inter + i)]));
-        if (limit > 0) {
-          u = std::clamp(u, -limit, limit);
-          g = std::min(g, limit);
-        }
-        auto h = static_cast<float>(g * sigmoid(g) * u);
-        if (weight != nullptr) h *= weight[r];
-        row[i] = round_bf16(h);
+        const auto at = static_cast<size_t>(r * inter + i);
+        row[i] = swiglu(to_float(gate[at]), to_float(up[at]), limit, weight == nullptr ? 1.0f : weight[r]);
       }
       round_to_fp8_grid(row, inter);
     }

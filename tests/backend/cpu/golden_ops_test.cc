@@ -236,5 +236,80 @@ TEST_F(GoldenOps, CompressorPooling) {
   }
 }
 
+TEST_F(GoldenOps, SparseAttention) {
+  const Golden golden("ops/sparse_attention.safetensors");
+  const std::vector<float> q = golden.floats("q");
+  const std::vector<float> kv = golden.floats("kv");
+  const std::vector<float> sinks = golden.floats("attn_sink");
+  const std::vector<int32_t> indices = golden.values<int32_t>("indices");
+  ThreadPool pool(1);
+  const cpu::Context context{pool, cpu::select_dot_kernels()};
+  std::vector<float> out(5 * 4 * 64);
+  std::vector<double> scores;
+  for (size_t r = 0; r < 5; ++r) {
+    std::vector<const float*> keys;
+    for (size_t i = 0; i < 40; ++i)
+      if (indices[r * 40 + i] >= 0) keys.push_back(kv.data() + indices[r * 40 + i] * 64);
+    const float* heads[4];
+    for (size_t h = 0; h < 4; ++h) heads[h] = q.data() + (r * 4 + h) * 64;
+    cpu::attend(context,
+                {.queries = heads,
+                 .num_heads = 4,
+                 .keys = keys.data(),
+                 .num_keys = static_cast<int64_t>(keys.size()),
+                 .dim = 64,
+                 .sinks = sinks.data()},
+                scores, out.data() + r * 4 * 64);
+  }
+  expect_bf16_equal(out, golden.floats("o"), 0.002);
+}
+
+TEST_F(GoldenOps, CandidateBlocks) {
+  const Golden golden("ops/candidate_blocks.safetensors");
+  const std::vector<float> scores = golden.floats("scores");
+  const std::vector<int32_t> visible = golden.values<int32_t>("visible");
+  for (const auto& [k, block] : {std::pair{2, 8}, std::pair{3, 4}, std::pair{1, 16}, std::pair{7, 8}}) {
+    const std::vector<uint8_t> want =
+        golden.values<uint8_t>("keep_blocks_" + std::to_string(k) + "_size_" + std::to_string(block));
+    for (size_t r = 0; r < visible.size(); ++r) {
+      std::vector<int32_t> blocks(static_cast<size_t>(k));
+      const int32_t n = cpu::choose_blocks({scores.data() + r * 53, 53}, visible[r], block, k, blocks.data());
+      std::vector<uint8_t> keep(53, 0);
+      for (int32_t b = 0; b < n; ++b)
+        for (int32_t j = blocks[static_cast<size_t>(b)] * block;
+             j < std::min((blocks[static_cast<size_t>(b)] + 1) * block, 53); ++j)
+          keep[static_cast<size_t>(j)] = 1;
+      // The golden mask covers whole blocks, the part of the newest that is not visible yet included.
+      EXPECT_EQ(keep, std::vector<uint8_t>(want.begin() + static_cast<int64_t>(r) * 53,
+                                           want.begin() + static_cast<int64_t>(r + 1) * 53))
+          << r << " " << k << " " << block;
+    }
+  }
+}
+
+TEST_F(GoldenOps, SwiGlu) {
+  const Golden golden("ops/swiglu.safetensors");
+  const std::vector<float> gate = golden.floats("gate");
+  const std::vector<float> up = golden.floats("up");
+  const std::vector<float> weight = golden.floats("weight");
+  const std::vector<float> y = golden.floats("y");
+  const std::vector<float> weighted = golden.floats("y_weighted");
+  for (size_t i = 0; i < gate.size(); ++i) {
+    EXPECT_EQ(cpu::swiglu(gate[i], up[i], 10, 1), y[i]) << i;
+    EXPECT_EQ(cpu::swiglu(gate[i], up[i], 10, weight[i / 64]), weighted[i]) << i;
+  }
+  EXPECT_EQ(cpu::swiglu(3, 50, 0, 1), round_bf16(static_cast<float>(3.0 / (1 + std::exp(-3.0)) * 50)));
+}
+
+// log1p(exp(z)) must not vanish for very negative z, nor overflow for large z.
+TEST_F(GoldenOps, SoftplusOverItsWholeRange) {
+  for (double z = -104; z <= 200; z += 0.5) {
+    double s = z;
+    cpu::score_logits(RouterScore::sqrtsoftplus, &s, 1);
+    const long double want = std::sqrt(std::log1p(std::exp(static_cast<long double>(z))));
+    EXPECT_NEAR(s / static_cast<double>(want), 1, 1e-8) << z;
+  }
+}
+
 }  // namespace
 }  // namespace fathom
