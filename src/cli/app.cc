@@ -1,0 +1,70 @@
+#include "cli/app.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <new>
+#include <string>
+
+namespace fathom {
+namespace {
+
+constexpr std::string_view description =
+    "Fathom runs DeepSeek-V4.1 models from the published checkpoint as it is.";
+constexpr std::string_view version = "fathom " FATHOM_VERSION "\n";
+
+// A failed write to standard error has nowhere to be reported.
+void report(const Surroundings& surroundings, std::string_view message) {
+  if (surroundings.err.write(fmt::format("fathom: {}\n", message))) (void)surroundings.err.flush();
+}
+
+int finish(const Surroundings& surroundings, Status status) {
+  const Status flushed = surroundings.out.flush();
+  if (status && !flushed) status = flushed;
+  if (status) return exit_ok;
+  report(surroundings, status.error().message);
+  return exit_failure;
+}
+
+std::string usage_hint(const CLI::App& app) {
+  std::string command = "fathom";
+  for (const CLI::App* sub : app.get_subcommands()) command += " " + sub->get_name();
+  return fmt::format("run '{} --help' for its usage", command);
+}
+
+// No exception leaves a command: libraries may throw where memory runs out.
+Status run_action(const Action& action, const Surroundings& surroundings) {
+  try {
+    return action(surroundings);
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::out_of_memory, "out of memory");
+  } catch (const std::exception& e) {
+    return fail(ErrorCode::io, "{}", e.what());
+  }
+}
+
+}  // namespace
+
+int run_app(int argc, const char* const* argv, std::span<const AddCommand> commands,
+            const Surroundings& surroundings) {
+  CLI::App app{std::string(description), "fathom"};
+  app.set_version_flag("--version", std::string(version), "Print the version and exit");
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  Action chosen;
+  for (const AddCommand add : commands) add(app, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return finish(surroundings, surroundings.out.write(app.help()));
+  } catch (const CLI::CallForVersion& e) {
+    return finish(surroundings, surroundings.out.write(version));
+  } catch (const CLI::ParseError& e) {
+    report(surroundings, fmt::format("{}; {}", e.what(), usage_hint(app)));
+    return exit_usage;
+  }
+  return finish(surroundings, run_action(chosen, surroundings));
+}
+
+}  // namespace fathom

@@ -1,0 +1,212 @@
+// fathom chat: a conversation at a terminal, or line by line from a pipe.
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+
+#include "cli/answer_printer.h"
+#include "cli/chat_prompt.h"
+#include "cli/commands.h"
+#include "cli/line_source.h"
+#include "cli/loaded_model.h"
+#include "cli/prompt_progress.h"
+#include "cli/signals.h"
+#include "engine/generator.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::string_view help =
+    "/help            this list\n"
+    "/new             forget the conversation and begin another\n"
+    "/system TEXT     forget the conversation and begin another with this system message\n"
+    "/think on|off    reason before the answers, or do not\n"
+    "/quit            leave (so does Ctrl-D)\n"
+    "Ctrl-C stops an answer and keeps what was said. A line that begins with // is sent with one /.\n";
+
+struct Flags {
+  ModelFlags model;
+  AnswerFlags answer;
+  ThinkingFlags thinking;
+  std::string system;
+};
+
+class Conversation {
+ public:
+  Conversation(const Flags& flags, const LoadedModel& loaded, const Surroundings& surroundings)
+      : flags_(flags),
+        loaded_(loaded),
+        surroundings_(surroundings),
+        generator_(*loaded.language, prefill_rows) {
+    begin(flags.system);
+  }
+
+  void begin(const std::string& system) {
+    messages_ = Json::array();
+    if (!system.empty()) messages_.push_back({{"role", "system"}, {"content", system}});
+  }
+  void set_thinking(bool on) { flags_.thinking.thinking = on; }
+
+  /// Says `text`, shows the answer and remembers both. A text that cannot be answered is forgotten again.
+  /// Errors: those after which the chat cannot go on.
+  Status say(const std::string& text) {
+    messages_.push_back({{"role", "user"}, {"content", text}});
+    Result<AssistantMessage> answered = answer();
+    if (!answered) {
+      messages_.erase(messages_.size() - 1);
+      return fail(std::move(answered).error());
+    }
+    // Calls cannot be answered here: what remains of the message is its text.
+    answered->tool_calls.clear();
+    if (answered->content.empty() && answered->reasoning_content.empty())
+      messages_.erase(messages_.size() - 1);
+    else
+      messages_.push_back(to_json(*answered));
+    return {};
+  }
+
+ private:
+  Result<AssistantMessage> answer() {
+    const Model& model = *loaded_.model;
+    GenerateRequest request;
+    FATHOM_ASSIGN(request.prompt, chat_prompt(model.tokenizer(), messages_, flags_.thinking));
+    request.sampling = flags_.answer.sampling;
+    request.stream = num_answers_++;  // every answer has draws of its own
+    request.max_tokens = flags_.answer.max_tokens;
+    request.stop = flags_.answer.stop;
+    request.stop_ids = {static_cast<int32_t>(model.config().eos_token_id)};
+
+    AnswerPrinter printer(surroundings_, thinking_mode(flags_.thinking));
+    PrefillProgress progress = prompt_progress(surroundings_, false);
+    GenerateHooks hooks;
+    hooks.prefill = [&](int64_t done, int64_t total) { progress.update(done, total); };
+    hooks.text = [&](std::string_view piece) { return printer.push(piece); };
+    hooks.cancelled = interrupted;
+    TokenizerDecoder decoder(model.tokenizer(), /*skip_special=*/false);
+    const auto generation = generator_.run(request, decoder, hooks);
+    progress.clear();
+    FATHOM_TRY(printer.finish());
+    take_interrupt();
+    if (!generation) return fail(generation.error());
+    if (generation->reason == FinishReason::cancelled) FATHOM_TRY(remark("[stopped]\n"));
+    if (finish_reason_name(generation->reason) == "length") FATHOM_TRY(remark("[cut at the length limit]\n"));
+    return printer.message();
+  }
+
+  Status remark(std::string_view text) {
+    FATHOM_TRY(surroundings_.out.write(text));
+    return surroundings_.out.flush();
+  }
+
+  Flags flags_;
+  const LoadedModel& loaded_;
+  const Surroundings& surroundings_;
+  Generator generator_;
+  Json messages_;
+  uint32_t num_answers_ = 0;
+};
+
+enum class Next { go_on, leave };
+
+class Chat {
+ public:
+  Chat(const Flags& flags, const LoadedModel& loaded, const Surroundings& surroundings)
+      : surroundings_(surroundings), conversation_(flags, loaded, surroundings) {
+    interactive_ = surroundings.env.stdin_terminal && surroundings.env.stdout_terminal;
+    lines_ = interactive_ ? edited_lines(surroundings.env.history_file)
+                          : plain_lines(STDIN_FILENO, "standard input");
+  }
+
+  Status run() {
+    if (interactive_) FATHOM_TRY(show("Type a message, or /help.\n"));
+    for (;;) {
+      Result<std::optional<std::string>> line = lines_->next("> ");
+      if (!line && line.error().code == ErrorCode::cancelled && interactive_) {
+        FATHOM_TRY(show("\n"));
+        continue;
+      }
+      if (!line) return fail(std::move(line).error());
+      if (!*line) return interactive_ ? show("\n") : Status{};
+      FATHOM_ASSIGN(const Next next, take(**line));
+      if (next == Next::leave) return {};
+    }
+  }
+
+ private:
+  Result<Next> take(const std::string& line) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) return Next::go_on;
+    if (line.starts_with("//")) return say(line.substr(1));
+    if (!line.starts_with("/")) return say(line);
+    const size_t space = line.find(' ');
+    const std::string command = line.substr(0, space);
+    const std::string argument = space == std::string::npos ? "" : line.substr(space + 1);
+    if (command == "/quit" || command == "/exit") return Next::leave;
+    if (command == "/help") {
+      FATHOM_TRY(show(help));
+    } else if (command == "/new") {
+      conversation_.begin("");
+    } else if (command == "/system") {
+      conversation_.begin(argument);
+    } else if (command == "/think" && (argument == "on" || argument == "off")) {
+      conversation_.set_thinking(argument == "on");
+    } else {
+      FATHOM_TRY(complain(fmt::format("{}: expected a command of /help", line)));
+    }
+    return Next::go_on;
+  }
+
+  Result<Next> say(const std::string& text) {
+    const Status said = conversation_.say(text);
+    if (said) return Next::go_on;
+    // At a terminal a message that cannot be answered is no reason to lose the conversation.
+    const bool fatal =
+        !interactive_ || said.error().code == ErrorCode::io || said.error().code == ErrorCode::format;
+    if (fatal) return fail(said.error());
+    FATHOM_TRY(complain(said.error().message));
+    return Next::go_on;
+  }
+
+  Status show(std::string_view text) {
+    FATHOM_TRY(surroundings_.out.write(text));
+    return surroundings_.out.flush();
+  }
+  Status complain(std::string_view message) {
+    if (!interactive_) return fail(ErrorCode::invalid_argument, "{}", message);
+    return show(fmt::format("fathom: {}\n", without_controls(message)));
+  }
+
+  const Surroundings& surroundings_;
+  Conversation conversation_;
+  std::unique_ptr<LineSource> lines_;
+  bool interactive_ = false;
+};
+
+Status run(const Flags& flags, const Surroundings& surroundings) {
+  FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model));
+  return Chat(flags, loaded, surroundings).run();
+}
+
+}  // namespace
+
+void add_chat(CLI::App& app, Action& chosen) {
+  CLI::App* command = app.add_subcommand("chat", "Talk with the model");
+  command->footer(
+      "At a terminal: line editing, history, /help for commands. From a pipe: each line is a message, "
+      "answers\n"
+      "go to standard output.");
+  const auto flags = std::make_shared<Flags>();
+  flags->model.add_to(*command);
+  command->add_option("--system", flags->system, "A system message to begin with")->type_name("TEXT");
+  flags->thinking.add_to(*command);
+  flags->answer.add_to(*command);
+  command->callback([flags, &chosen] {
+    flags->answer.check();
+    flags->thinking.check();
+    chosen = [flags](const Surroundings& surroundings) { return run(*flags, surroundings); };
+  });
+}
+
+}  // namespace fathom

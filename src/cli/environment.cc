@@ -1,0 +1,30 @@
+#include "cli/environment.h"
+
+#include <unistd.h>
+
+#include <string_view>
+
+namespace fathom {
+
+Environment read_environment(const std::function<const char*(const char*)>& variable) {
+  const auto value = [&](const char* name) -> std::string_view {
+    const char* found = variable(name);
+    return found ? found : "";
+  };
+  Environment env;
+  env.stdin_terminal = isatty(STDIN_FILENO) == 1;
+  env.stdout_terminal = isatty(STDOUT_FILENO) == 1;
+  env.stderr_terminal = isatty(STDERR_FILENO) == 1;
+  env.styled = env.stdout_terminal && value("NO_COLOR").empty() && value("TERM") != "dumb";
+
+  // Relative paths are to be ignored, says the XDG base directory specification.
+  std::filesystem::path state = value("XDG_STATE_HOME");
+  if (!state.is_absolute()) {
+    const std::filesystem::path home = value("HOME");
+    state = home.is_absolute() ? home / ".local/state" : std::filesystem::path();
+  }
+  if (!state.empty()) env.history_file = state / "fathom/history";
+  return env;
+}
+
+}  // namespace fathom

@@ -1,0 +1,128 @@
+// fathom eval: prompts with known answers, greedily, and how many come out exact.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "base/file.h"
+#include "cli/chat_prompt.h"
+#include "cli/commands.h"
+#include "cli/eval_case.h"
+#include "cli/json_lines.h"
+#include "cli/loaded_model.h"
+#include "cli/signals.h"
+#include "engine/generator.h"
+
+namespace fathom {
+namespace {
+
+constexpr uint64_t max_file_bytes = uint64_t{1} << 30;
+
+struct Flags {
+  ModelFlags model;
+  std::filesystem::path file;
+  bool json = false;
+};
+
+/// How one line came out.
+struct Outcome {
+  bool exact = false;
+  std::string found;
+};
+
+class Evaluation {
+ public:
+  Evaluation(const Flags& flags, const LoadedModel& loaded)
+      : flags_(flags), model_(*loaded.model), generator_(*loaded.language, prefill_rows) {}
+
+  Result<Outcome> run(const EvalCase& c) {
+    const Tokenizer& tokenizer = model_.tokenizer();
+    FATHOM_TRY(check_rendering(c));
+    GenerateRequest request;
+    FATHOM_ASSIGN(request.prompt, tokenizer.encode(c.prompt));
+    FATHOM_ASSIGN(const auto expected, tokenizer.encode(c.expected));
+    request.sampling.temperature = 0;
+    // Other tokens may spell the same text, so the text decides where a completion ends.
+    request.max_tokens = static_cast<int64_t>(expected.size()) + 16;
+    if (!c.is_completion) request.stop_ids = {static_cast<int32_t>(model_.config().eos_token_id)};
+    GenerateHooks hooks;
+    size_t length = 0;
+    hooks.text = [&](std::string_view text) {
+      length += text.size();
+      return Status{};
+    };
+    hooks.cancelled = [&] { return interrupted() || (c.is_completion && length >= c.expected.size()); };
+    TokenizerDecoder decoder(tokenizer, /*skip_special=*/false);
+    FATHOM_ASSIGN(const Generation generation, generator_.run(request, decoder, hooks));
+    if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
+    Outcome out;
+    out.found = tokenizer.decode(generation.ids, /*skip_special=*/false);
+    out.exact = out.found == c.expected;
+    return out;
+  }
+
+ private:
+  // The file's prompt must be what this build makes of the messages; anything else would test another one.
+  Status check_rendering(const EvalCase& c) const {
+    if (!c.request) return {};
+    FATHOM_ASSIGN(const ChatRequest request, read_chat_request(*c.request));
+    FATHOM_ASSIGN(const RenderedPrompt prompt, render_chat(request.messages, request.options));
+    if (prompt.text() == c.prompt) return {};
+    return fail(ErrorCode::format, "{}, line {}: the messages render to another text than the prompt",
+                flags_.file.string(), c.line);
+  }
+
+  const Flags& flags_;
+  const Model& model_;
+  Generator generator_;
+};
+
+Status run(const Flags& flags, const Surroundings& surroundings) {
+  FATHOM_ASSIGN(const std::string text, read_file(flags.file, max_file_bytes));
+  FATHOM_ASSIGN(const std::vector<EvalCase> cases, parse_eval(text, flags.file.string()));
+  FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model));
+  Evaluation evaluation(flags, loaded);
+  EvalTable table;
+  const auto start = std::chrono::steady_clock::now();
+  for (const EvalCase& c : cases) {
+    if (!c.skipped.empty()) {
+      table.skip(c);
+      continue;
+    }
+    FATHOM_ASSIGN(const Outcome outcome, evaluation.run(c));
+    table.add(c, outcome.exact, outcome.found);
+    if (surroundings.env.stderr_terminal) {
+      FATHOM_TRY(surroundings.err.write(fmt::format("\r\x1b[K{} of {}", c.line, cases.size())));
+      FATHOM_TRY(surroundings.err.flush());
+    }
+  }
+  if (surroundings.env.stderr_terminal) FATHOM_TRY(surroundings.err.write("\r\x1b[K"));
+  FATHOM_TRY(surroundings.err.flush());
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  FATHOM_TRY(surroundings.out.write(flags.json ? json_line(table.to_json(seconds)) : table.to_text(seconds)));
+  if (table.num_regressions() == 0) return {};
+  return fail(ErrorCode::format, "{} of the lines that the reference has exact are not",
+              table.num_regressions());
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, Action& chosen) {
+  CLI::App* command = app.add_subcommand("eval", "Count exact answers to prompts with known ones");
+  command->footer(
+      "FILE has JSON lines as in models/demo/eval.jsonl. Fails when a line that the reference\n"
+      "computation has exact, by a clear margin, is not.");
+  const auto flags = std::make_shared<Flags>();
+  flags->model.add_to(*command);
+  command->add_option("file", flags->file, "The prompts")->required()->type_name("FILE");
+  command->add_flag("--json", flags->json, "Write one JSON object");
+  command->callback([flags, &chosen] {
+    chosen = [flags](const Surroundings& surroundings) { return run(*flags, surroundings); };
+  });
+}
+
+}  // namespace fathom

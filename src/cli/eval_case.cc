@@ -1,0 +1,108 @@
+#include "cli/eval_case.h"
+
+#include <fmt/format.h>
+
+namespace fathom {
+namespace {
+
+// Below this distance between the two largest logits another order of summation may choose the other token.
+constexpr double clear_margin = 0.05;
+
+Result<std::string> text_field(const Json& line, const char* field, std::string_view where) {
+  const auto found = line.find(field);
+  if (found == line.end() || !found->is_string())
+    return fail(ErrorCode::format, "{}: {}: expected a string", where, field);
+  return found->get<std::string>();
+}
+
+Result<EvalCase> parse_case(const Json& line, int64_t number, std::string_view where) {
+  if (!line.is_object()) return fail(ErrorCode::format, "{}: expected an object", where);
+  EvalCase out;
+  out.line = number;
+  FATHOM_ASSIGN(out.task, text_field(line, "task", where));
+  FATHOM_ASSIGN(out.prompt, text_field(line, "prompt", where));
+  out.is_completion = line.contains("oracle_greedy");
+  FATHOM_ASSIGN(out.expected, text_field(line, out.is_completion ? "oracle_greedy" : "expected", where));
+  if (line.contains("image")) out.skipped = "needs images, which this build does not read";
+  if (line.contains("messages")) out.request = line;
+  const auto flag = line.find("oracle_exact");
+  const bool oracle_exact = flag != line.end() && flag->is_boolean() && flag->get<bool>();
+  const auto margin = line.find("oracle_min_margin");
+  const bool close = margin != line.end() && margin->is_number() && margin->get<double>() < clear_margin;
+  out.must_be_exact = (oracle_exact || out.is_completion) && !close;
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<EvalCase>> parse_eval(std::string_view text, std::string_view what) {
+  std::vector<EvalCase> cases;
+  for (int64_t number = 1; !text.empty(); ++number) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    const std::string where = fmt::format("{}, line {}", what, number);
+    FATHOM_ASSIGN(const Json parsed, parse_json(line, where));
+    FATHOM_ASSIGN(EvalCase c, parse_case(parsed, number, where));
+    cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
+void EvalTable::add(const EvalCase& c, bool exact, std::string found) {
+  Task& task = tasks_[c.task];
+  ++task.total;
+  if (exact)
+    ++task.exact;
+  else
+    misses_.push_back({c, std::move(found)});
+}
+
+void EvalTable::skip(const EvalCase& c) {
+  Task& task = tasks_[c.task];
+  ++task.skipped;
+  task.reason = c.skipped;
+}
+
+int64_t EvalTable::num_regressions() const {
+  int64_t count = 0;
+  for (const Miss& miss : misses_) count += miss.c.must_be_exact ? 1 : 0;
+  return count;
+}
+
+Json EvalTable::to_json(double seconds) const {
+  Json tasks = Json::object();
+  for (const auto& [name, task] : tasks_) {
+    tasks[name] = {{"exact", task.exact}, {"total", task.total}, {"skipped", task.skipped}};
+    if (task.skipped > 0) tasks[name]["reason"] = task.reason;
+  }
+  Json misses = Json::array();
+  for (const Miss& miss : misses_)
+    misses.push_back({{"line", miss.c.line},
+                      {"task", miss.c.task},
+                      {"expected", miss.c.expected},
+                      {"found", miss.found},
+                      {"must_be_exact", miss.c.must_be_exact}});
+  return {{"tasks", tasks}, {"misses", misses}, {"regressions", num_regressions()}, {"seconds", seconds}};
+}
+
+std::string EvalTable::to_text(double seconds) const {
+  std::string out = fmt::format("{:<16}{:>7}{:>7}{:>9}\n", "task", "exact", "total", "skipped");
+  Task sum;
+  for (const auto& [name, task] : tasks_) {
+    out += fmt::format("{:<16}{:>7}{:>7}{:>9}{}{}\n", name, task.exact, task.total, task.skipped,
+                       task.skipped > 0 ? "  " : "", task.reason);
+    sum.exact += task.exact;
+    sum.total += task.total;
+    sum.skipped += task.skipped;
+  }
+  out += fmt::format("{:<16}{:>7}{:>7}{:>9}\n", "sum", sum.exact, sum.total, sum.skipped);
+  for (const Miss& miss : misses_)
+    out += fmt::format("\nline {} ({}){}\n  expected {}\n  found    {}\n", miss.c.line, miss.c.task,
+                       miss.c.must_be_exact ? "" : ", not exact in the reference either",
+                       Json(miss.c.expected).dump(), Json(miss.found).dump());
+  return out + fmt::format("\n{:.1f} seconds\n", seconds);
+}
+
+}  // namespace fathom

@@ -1,0 +1,159 @@
+// fathom generate: one prompt, one answer.
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "base/file.h"
+#include "cli/answer_printer.h"
+#include "cli/chat_prompt.h"
+#include "cli/commands.h"
+#include "cli/json_lines.h"
+#include "cli/loaded_model.h"
+#include "cli/prompt_progress.h"
+#include "cli/signals.h"
+#include "engine/generator.h"
+
+namespace fathom {
+namespace {
+
+constexpr uint64_t max_prompt_bytes = uint64_t{1} << 28;
+
+struct Flags {
+  ModelFlags model;
+  AnswerFlags answer;
+  ThinkingFlags thinking;
+  std::optional<std::string> prompt;
+  std::optional<std::filesystem::path> prompt_file;
+  std::string standard_input;  // "-"
+  bool chat = false;
+  bool json = false;
+
+  void check() {
+    answer.check();
+    thinking.check();
+    if (!standard_input.empty() && standard_input != "-")
+      throw CLI::ValidationError("prompt",
+                                 "expected --prompt, --prompt-file or -, found '" + standard_input + "'");
+    if (prompt.has_value() + prompt_file.has_value() + !standard_input.empty() != 1)
+      throw CLI::ValidationError("prompt", "expected exactly one of --prompt, --prompt-file and -");
+    if (thinking.given && !chat) throw CLI::ValidationError("--thinking, --effort", "they need --chat");
+  }
+};
+
+Result<std::string> read_prompt(const Flags& flags) {
+  if (flags.prompt) return *flags.prompt;
+  std::string text;
+  if (flags.prompt_file) {
+    FATHOM_ASSIGN(text, read_file(*flags.prompt_file, max_prompt_bytes));
+  } else {
+    FATHOM_ASSIGN(text, read_standard_input(max_prompt_bytes));
+  }
+  // A message ends without the line end that editors and echo add; a text to continue is taken as it is.
+  if (flags.chat && text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+// A text to continue begins with the begin-of-sentence token, written or not.
+Result<std::vector<int32_t>> text_prompt(const Model& model, const std::string& text) {
+  FATHOM_ASSIGN(std::vector<int32_t> ids, model.tokenizer().encode(text));
+  const auto begin = static_cast<int32_t>(model.config().bos_token_id);
+  if (ids.empty() || ids.front() != begin) ids.insert(ids.begin(), begin);
+  return ids;
+}
+
+Json report(const Flags& flags, const Generation& generation) {
+  Json out;
+  out["text"] = generation.text;
+  if (flags.chat) {
+    CompletionStream stream(thinking_mode(flags.thinking));
+    AssistantMessage message;
+    for (const CompletionEvent& event : stream.push(generation.text)) apply(event, message);
+    for (const CompletionEvent& event : stream.finish()) apply(event, message);
+    out["message"] = to_json(message);
+  }
+  out["ids"] = generation.ids;
+  out["finish_reason"] = finish_reason_name(generation.reason);
+  out["seed"] = flags.answer.sampling.seed;
+  out["usage"] = {{"prompt_tokens", generation.prompt_tokens}, {"completion_tokens", generation.ids.size()}};
+  out["seconds"] = {{"prompt", generation.prefill_seconds}, {"answer", generation.decode_seconds}};
+  return out;
+}
+
+// Shows a continued text as it comes, and ends its last line.
+class TextPrinter {
+ public:
+  explicit TextPrinter(const Surroundings& surroundings) : surroundings_(surroundings) {}
+  Status push(std::string_view text) {
+    at_line_start_ = text.ends_with('\n');
+    FATHOM_TRY(surroundings_.out.write(surroundings_.env.stdout_terminal ? without_controls(text)
+                                                                         : std::string(text)));
+    return surroundings_.out.flush();
+  }
+  Status finish() { return at_line_start_ ? Status{} : surroundings_.out.write("\n"); }
+
+ private:
+  const Surroundings& surroundings_;
+  bool at_line_start_ = true;
+};
+
+Status run(const Flags& flags, const Surroundings& surroundings) {
+  FATHOM_ASSIGN(const std::string text, read_prompt(flags));
+  FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model));
+  const Model& model = *loaded.model;
+  GenerateRequest request;
+  if (flags.chat) {
+    const Json messages = Json::array({{{"role", "user"}, {"content", text}}});
+    FATHOM_ASSIGN(request.prompt, chat_prompt(model.tokenizer(), messages, flags.thinking));
+  } else {
+    FATHOM_ASSIGN(request.prompt, text_prompt(model, text));
+  }
+  request.sampling = flags.answer.sampling;
+  request.max_tokens = flags.answer.max_tokens;
+  request.stop = flags.answer.stop;
+  request.stop_ids = {static_cast<int32_t>(model.config().eos_token_id)};
+
+  AnswerPrinter answer(surroundings, thinking_mode(flags.thinking));
+  TextPrinter plain(surroundings);
+  PrefillProgress progress = prompt_progress(surroundings, flags.json);
+  GenerateHooks hooks;
+  hooks.prefill = [&](int64_t done, int64_t total) { progress.update(done, total); };
+  hooks.cancelled = interrupted;
+  if (!flags.json)
+    hooks.text = [&](std::string_view piece) { return flags.chat ? answer.push(piece) : plain.push(piece); };
+
+  Generator generator(*loaded.language, prefill_rows);
+  // The chat format's marks are read by the printer, or by whoever reads the JSON.
+  TokenizerDecoder decoder(model.tokenizer(), /*skip_special=*/false);
+  FATHOM_ASSIGN(const Generation generation, generator.run(request, decoder, hooks));
+  progress.clear();
+  if (flags.json) {
+    FATHOM_TRY(surroundings.out.write(json_line(report(flags, generation))));
+  } else {
+    FATHOM_TRY(flags.chat ? answer.finish() : plain.finish());
+  }
+  if (generation.reason == FinishReason::cancelled) return fail(ErrorCode::cancelled, "interrupted");
+  return {};
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app, Action& chosen) {
+  CLI::App* command = app.add_subcommand("generate", "Continue a text, or answer a message with --chat");
+  const auto flags = std::make_shared<Flags>();
+  flags->model.add_to(*command);
+  command->add_option("--prompt", flags->prompt, "The text")->type_name("TEXT");
+  command->add_option("--prompt-file", flags->prompt_file, "A file with the text")->type_name("FILE");
+  command->add_option("input", flags->standard_input, "Read the text from standard input: -")->type_name("");
+  command->add_flag("--chat", flags->chat, "The text is a user's message; answer it");
+  flags->thinking.add_to(*command);
+  flags->answer.add_to(*command);
+  command->add_flag("--json", flags->json, "Write one JSON object when the answer is done");
+  command->callback([flags, &chosen] {
+    flags->check();
+    chosen = [flags](const Surroundings& surroundings) { return run(*flags, surroundings); };
+  });
+}
+
+}  // namespace fathom

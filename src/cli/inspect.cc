@@ -1,0 +1,238 @@
+// fathom inspect: what a model directory holds, what it needs, and what is wrong with it.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "checkpoint/checkpoint.h"
+#include "cli/commands.h"
+#include "cli/json_lines.h"
+#include "cli/loaded_model.h"
+#include "model/config.h"
+#include "model/manifest.h"
+#include "model/sequence.h"
+#include "model/tensor_table.h"
+#include "model/workspace.h"
+#include "text/token_map.h"
+#include "text/tokenizer.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::array<int64_t, 5> context_lengths = {4096, 32768, 131072, 524288, 1048576};
+
+struct GroupTotal {
+  int64_t tensors = 0;
+  int64_t bytes = 0;
+};
+
+struct Report {
+  ModelConfig config;
+  std::map<TensorGroup, GroupTotal> groups;
+  bool has_weights = false;              // group bytes are those of the files, not of the manifest
+  std::vector<std::string> problems;     // why the model cannot run
+  std::vector<std::string> unavailable;  // what runs without
+};
+
+std::string_view group_name(TensorGroup group) {
+  switch (group) {
+    case TensorGroup::embedding:
+      return "embedding";
+    case TensorGroup::attention:
+      return "attention";
+    case TensorGroup::compressor:
+      return "compressor";
+    case TensorGroup::indexer:
+      return "indexer";
+    case TensorGroup::experts:
+      return "experts";
+    case TensorGroup::shared_experts:
+      return "shared experts";
+    case TensorGroup::gate:
+      return "gate";
+    case TensorGroup::hyper_connections:
+      return "hyper-connections";
+    case TensorGroup::engram_table:
+      return "engram tables";
+    case TensorGroup::engram:
+      return "engram";
+    case TensorGroup::norm:
+      return "norms";
+    case TensorGroup::head:
+      return "head";
+    case TensorGroup::draft:
+      return "draft stages";
+    case TensorGroup::vision:
+      return "vision";
+  }
+  return "?";
+}
+
+void check_tokenizer(const std::filesystem::path& directory, Report& report) {
+  const auto tokenizer = Tokenizer::load(directory);
+  if (!tokenizer) {
+    report.problems.push_back(tokenizer.error().message);
+    return;
+  }
+  if (tokenizer->vocab_size() != report.config.vocab_size)
+    report.problems.push_back(fmt::format("tokenizer.json: {} entries, expected vocab_size {} of config.json",
+                                          tokenizer->vocab_size(), report.config.vocab_size));
+}
+
+void check_weights(const std::filesystem::path& directory, const std::vector<ExpectedTensor>& manifest,
+                   Report& report) {
+  const auto checkpoint = Checkpoint::open(directory);
+  if (checkpoint) {
+    report.has_weights = true;
+    const auto table = TensorTable::bind(*checkpoint, manifest);
+    if (!table) report.problems.push_back(table.error().message);
+    if (table && !table->draft_available())
+      report.unavailable.push_back("draft stages: " + table->draft_problem());
+    if (table && !table->vision_available())
+      report.unavailable.push_back("vision: " + table->vision_problem());
+  } else {
+    report.problems.push_back(checkpoint.error().message);
+  }
+  for (const ExpectedTensor& expected : manifest) {
+    const TensorView* stored = checkpoint ? checkpoint->find(expected.name) : nullptr;
+    if (checkpoint && !stored) continue;
+    GroupTotal& total = report.groups[expected.group];
+    ++total.tensors;
+    total.bytes += stored ? stored->bytes() : released_bytes(expected);
+  }
+}
+
+Result<Report> examine(const std::filesystem::path& directory) {
+  Report report;
+  FATHOM_ASSIGN(report.config, load_config(directory));
+  check_tokenizer(directory, report);
+  check_weights(directory, make_manifest(report.config), report);
+  return report;
+}
+
+std::vector<int64_t> lengths_of(const ModelConfig& config) {
+  std::vector<int64_t> lengths;
+  for (const int64_t length : context_lengths)
+    if (length < config.max_seq_len) lengths.push_back(length);
+  lengths.push_back(config.max_seq_len);
+  return lengths;
+}
+
+int64_t total_bytes(const Report& report) {
+  int64_t total = 0;
+  for (const auto& [group, part] : report.groups) total += part.bytes;
+  return total;
+}
+
+// Name and value of what tells models apart; the file itself has the rest.
+std::vector<std::pair<std::string, int64_t>> main_numbers(const ModelConfig& c) {
+  return {{"n_layers", c.n_layers},
+          {"n_mtp_layers", c.n_mtp_layers},
+          {"dim", c.dim},
+          {"vocab_size", c.vocab_size},
+          {"n_heads", c.n_heads},
+          {"head_dim", c.head_dim},
+          {"window_size", c.window_size},
+          {"index_topk", c.index_topk},
+          {"n_routed_experts", c.n_routed_experts},
+          {"n_activated_experts", c.n_activated_experts},
+          {"moe_inter_dim", c.moe_inter_dim},
+          {"hc_mult", c.hc_mult},
+          {"max_seq_len", c.max_seq_len}};
+}
+
+Json to_json(const Report& report) {
+  Json out;
+  const ModelConfig& c = report.config;
+  for (const auto& [name, value] : main_numbers(c)) out["config"][name] = value;
+  out["config"]["compress_ratios"] = c.compress_ratios;
+  out["config"]["kv_source_layers"] = c.kv_source_layers;
+  out["config"]["index_source_layers"] = c.index_source_layers;
+  out["config"]["engram_layer_ids"] = c.engram_layer_ids;
+  out["config"]["vision"] = c.vision.has_value();
+  Json groups = Json::object();
+  for (const auto& [group, total] : report.groups)
+    groups[std::string(group_name(group))] = {{"tensors", total.tensors}, {"bytes", total.bytes}};
+  out["tensors"] = {{"found", report.has_weights}, {"bytes", total_bytes(report)}, {"groups", groups}};
+  Json contexts = Json::array();
+  for (const int64_t length : lengths_of(c))
+    contexts.push_back({{"context", length}, {"bytes", Sequence::bytes_for(c, length)}});
+  out["memory"] = {{"weights_bytes_mapped", total_bytes(report)},
+                   {"workspace_bytes", Workspace::bytes_for(c, prefill_rows)},
+                   {"sequence", contexts}};
+  out["problems"] = report.problems;
+  out["unavailable"] = report.unavailable;
+  return out;
+}
+
+std::string bytes_text(int64_t bytes) {
+  constexpr std::array<std::string_view, 5> units = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+std::string to_text(const Report& report) {
+  const ModelConfig& c = report.config;
+  std::string out = "Configuration\n";
+  const auto line = [&](std::string_view name, const std::string& value) {
+    out += fmt::format("  {:<24}{}\n", name, value);
+  };
+  for (const auto& [name, value] : main_numbers(c)) line(name, fmt::format("{}", value));
+  line("compress_ratios", fmt::format("{}", fmt::join(c.compress_ratios, " ")));
+  line("kv_source_layers", fmt::format("{}", fmt::join(c.kv_source_layers, " ")));
+  line("index_source_layers", fmt::format("{}", fmt::join(c.index_source_layers, " ")));
+  line("engram_layer_ids", fmt::format("{}", fmt::join(c.engram_layer_ids, " ")));
+  line("vision", c.vision ? "yes" : "no");
+
+  out += report.has_weights ? "\nTensors\n" : "\nTensors that the configuration calls for (none are here)\n";
+  int64_t tensors = 0;
+  for (const auto& [group, total] : report.groups) {
+    out += fmt::format("  {:<20}{:>8}{:>14}\n", group_name(group), total.tensors, bytes_text(total.bytes));
+    tensors += total.tensors;
+  }
+  out += fmt::format("  {:<20}{:>8}{:>14}\n", "sum", tensors, bytes_text(total_bytes(report)));
+
+  out += "\nMemory for a run\n";
+  line("weights, mapped", bytes_text(total_bytes(report)));
+  line("activations", bytes_text(Workspace::bytes_for(c, prefill_rows)));
+  for (const int64_t length : lengths_of(c))
+    line(fmt::format("context of {}", length), bytes_text(Sequence::bytes_for(c, length)));
+
+  for (const std::string& reason : report.unavailable) out += "\nSwitched off: " + reason + "\n";
+  for (const std::string& problem : report.problems) out += "\nWrong: " + problem + "\n";
+  if (report.problems.empty()) out += "\nNothing is missing or wrong.\n";
+  return out;
+}
+
+Status run(const std::filesystem::path& directory, bool json, const Surroundings& surroundings) {
+  FATHOM_ASSIGN(const Report report, examine(directory));
+  FATHOM_TRY(surroundings.out.write(json ? json_line(to_json(report)) : to_text(report)));
+  if (report.problems.empty()) return {};
+  return fail(ErrorCode::format, "{}: this model cannot run: {} found", directory.string(),
+              report.problems.size() == 1 ? "a problem was"
+                                          : fmt::format("{} problems were", report.problems.size()));
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Action& chosen) {
+  CLI::App* command = app.add_subcommand("inspect", "Show what a model directory holds and needs");
+  const auto directory = std::make_shared<std::filesystem::path>();
+  const auto json = std::make_shared<bool>(false);
+  command->add_option("--model", *directory, "Model directory, as published")->required()->type_name("DIR");
+  command->add_flag("--json", *json, "Write one JSON object");
+  command->callback([directory, json, &chosen] {
+    chosen = [directory, json](const Surroundings& surroundings) {
+      return run(*directory, *json, surroundings);
+    };
+  });
+}
+
+}  // namespace fathom

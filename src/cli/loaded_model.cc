@@ -1,0 +1,15 @@
+#include "cli/loaded_model.h"
+
+#include "backend/cpu/cpu_ops.h"
+
+namespace fathom {
+
+Result<LoadedModel> load_model(const ModelFlags& flags) {
+  LoadedModel loaded;
+  loaded.ops = make_exact_cpu_ops(flags.threads);
+  FATHOM_ASSIGN(loaded.model, Model::load(flags.directory, *loaded.ops));
+  FATHOM_ASSIGN(loaded.language, ModelAdapter::create(*loaded.model, prefill_rows));
+  return loaded;
+}
+
+}  // namespace fathom

@@ -1,0 +1,26 @@
+// A model directory opened for computing: backend, model and the engine's view of it.
+#pragma once
+
+#include <memory>
+
+#include "base/result.h"
+#include "cli/options.h"
+#include "engine/model_adapter.h"
+#include "model/model.h"
+#include "ops/ops.h"
+
+namespace fathom {
+
+/// Members are destroyed in reverse order: each needs the ones above it.
+struct LoadedModel {
+  std::unique_ptr<Ops> ops;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<ModelAdapter> language;
+};
+
+/// Rows of a prompt that are computed at once.
+inline constexpr int64_t prefill_rows = 128;
+
+Result<LoadedModel> load_model(const ModelFlags& flags);
+
+}  // namespace fathom

@@ -1,0 +1,124 @@
+#include "cli/options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <limits>
+#include <random>
+
+#include "base/threads.h"
+
+namespace fathom {
+namespace {
+
+constexpr int max_threads = 1024;
+
+template <class T>
+std::optional<T> parse_whole(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+uint64_t random_seed() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+}  // namespace
+
+void ModelFlags::add_to(CLI::App& command) {
+  threads = std::min(available_processors(), max_threads);
+  command.add_option("--model", directory, "Model directory, as published")->required()->type_name("DIR");
+  command.add_option("--threads", threads, "Threads to compute with")
+      ->check(CLI::Range(1, max_threads))
+      ->capture_default_str();
+}
+
+void AnswerFlags::add_to(CLI::App& command) {
+  sampling.top_p = 0.95;
+  const std::string group = "Sampling";
+  const auto add = [&](const char* name, auto& value, const char* help) {
+    return command.add_option(name, value, help)->group(group)->capture_default_str();
+  };
+  add("--temperature", sampling.temperature, "Divides the logits; 0: always the most probable token");
+  add("--top-k", sampling.top_k, "Draw from the K most probable tokens; 0: all");
+  add("--top-p", sampling.top_p, "Draw from the most probable tokens that together reach P; 1: all");
+  add("--min-p", sampling.min_p, "Leave out tokens less probable than P times the most probable");
+  add("--repetition-penalty", sampling.repetition_penalty,
+      "Scales down logits of tokens in prompt and answer; 1: off");
+  add("--presence-penalty", sampling.presence_penalty, "Subtracted for tokens in the answer, -2..2");
+  add("--frequency-penalty", sampling.frequency_penalty, "Subtracted for each use in the answer, -2..2");
+  command.add_option("--logit-bias", bias_, "Adds VALUE (-100..100) to the logit of token ID; repeatable")
+      ->group(group)
+      ->type_name("ID=VALUE")
+      ->type_size(1)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
+  command.add_option("--seed", seed_, "Makes the draws repeat; default: another one each time")
+      ->group(group)
+      ->type_name("UINT");
+  command.add_option("--stop", stop, "Ends the answer before this text; repeatable")
+      ->type_name("TEXT")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
+  command.add_option("--max-tokens", max_tokens, "Ends the answer after so many tokens")
+      ->check(CLI::Range(int64_t{1}, std::numeric_limits<int64_t>::max()))
+      ->capture_default_str();
+}
+
+void AnswerFlags::check() {
+  for (const std::string& entry : bias_) {
+    const size_t equals = std::min(entry.find('='), entry.size());
+    const auto id = parse_whole<int32_t>(std::string_view(entry).substr(0, equals));
+    const auto value = parse_whole<float>(std::string_view(entry).substr(std::min(equals + 1, entry.size())));
+    if (!id || !value)
+      throw CLI::ValidationError("--logit-bias", fmt::format("expected ID=VALUE, found '{}'", entry));
+    sampling.logit_bias[*id] = *value;
+  }
+  // As text, because the parser's own conversion would take -1 for the largest number.
+  const auto seed = seed_ ? parse_whole<uint64_t>(*seed_) : random_seed();
+  if (!seed)
+    throw CLI::ValidationError("--seed",
+                               fmt::format("expected a whole number below 2^64, found '{}'", *seed_));
+  sampling.seed = *seed;
+  // The vocabulary's size is not known yet; ids that are too large are found when it is.
+  if (const Status status = sampling.validate(std::numeric_limits<int32_t>::max()); !status)
+    throw CLI::ValidationError(status.error().message);
+  for (const std::string& text : stop)
+    if (text.empty()) throw CLI::ValidationError("--stop", "expected some text, found none");
+}
+
+void ThinkingFlags::add_to(CLI::App& command) {
+  command_ = &command;
+  command.add_option("--thinking", thinking_text_, "Reason before the answer: on or off")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
+  command.add_option("--effort", effort_text_, "How much to reason: low, high, max or 1..100")
+      ->type_name("N|low|high|max")
+      ->capture_default_str();
+}
+
+void ThinkingFlags::check() {
+  thinking = thinking_text_ == "on";
+  given = command_->count("--thinking") + command_->count("--effort") > 0;
+  if (effort_text_ == "low") {
+    effort = 50;
+  } else if (effort_text_ == "high") {
+    effort = 75;
+  } else if (effort_text_ == "max") {
+    effort = 100;
+  } else {
+    const auto number = parse_whole<int>(effort_text_);
+    if (!number || *number < 1 || *number > 100)
+      throw CLI::ValidationError(
+          "--effort", fmt::format("expected low, high, max or 1 to 100, found '{}'", effort_text_));
+    effort = *number;
+  }
+}
+
+}  // namespace fathom

@@ -1,0 +1,57 @@
+// Flags that several commands share, with their checks. A wrong value is a usage error.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sampling/params.h"
+
+namespace CLI {
+class App;
+}
+
+namespace fathom {
+
+struct ModelFlags {
+  std::filesystem::path directory;
+  int threads = 1;
+
+  /// --model and --threads (default: as many as this process may use).
+  void add_to(CLI::App& command);
+};
+
+/// How an answer is drawn and where it ends.
+struct AnswerFlags {
+  SamplingParams sampling;  // the seed included, after check()
+  std::vector<std::string> stop;
+  int64_t max_tokens = 4096;
+
+  void add_to(CLI::App& command);
+  /// After parsing: what one flag's own check cannot see, and a seed where none was given. Throws
+  /// CLI::ParseError.
+  void check();
+
+ private:
+  std::optional<std::string> seed_;
+  std::vector<std::string> bias_;  // "ID=VALUE"
+};
+
+/// --thinking on|off and --effort N|low|high|max of chat prompts.
+struct ThinkingFlags {
+  bool thinking = true;
+  int effort = 75;     // 1..100, after check()
+  bool given = false;  // whether either flag was, after check()
+
+  void add_to(CLI::App& command);
+  void check();
+
+ private:
+  std::string thinking_text_ = "on";
+  std::string effort_text_ = "high";
+  CLI::App* command_ = nullptr;
+};
+
+}  // namespace fathom

@@ -1,0 +1,39 @@
+// fathom render: conversations to prompts.
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/json_lines.h"
+#include "text/chat_render.h"
+
+namespace fathom {
+namespace {
+
+Result<Json> render(const Json& request, bool allow_special_text) {
+  FATHOM_ASSIGN(ChatRequest chat, read_chat_request(request));
+  chat.options.reject_special_text = !allow_special_text;
+  FATHOM_ASSIGN(const RenderedPrompt prompt, render_chat(chat.messages, chat.options));
+  return Json{{"prompt", prompt.text()}, {"images", prompt.images}};
+}
+
+}  // namespace
+
+void add_render(CLI::App& app, Action& chosen) {
+  CLI::App* command = app.add_subcommand("render", "Turn conversations into prompts");
+  command->footer(
+      "Reads JSON lines and writes one for each:\n"
+      "  {\"messages\": [...], \"thinking_mode\": \"chat\"|\"thinking\", \"reasoning_effort\": E,\n"
+      "   \"drop_thinking\": B}  ->  {\"prompt\": T, \"images\": [...]}\n"
+      "  anything wrong       ->  {\"error\": message}");
+  const auto allow = std::make_shared<bool>(false);
+  command->add_flag("--allow-special-text", *allow,
+                    "Take the image placeholder in messages as plain text instead of refusing it");
+  command->callback([allow, &chosen] {
+    chosen = [allow](const Surroundings& surroundings) {
+      return answer_json_lines(surroundings, [&](const Json& request) { return render(request, *allow); });
+    };
+  });
+}
+
+}  // namespace fathom

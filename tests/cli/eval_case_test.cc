@@ -1,0 +1,68 @@
+#include "cli/eval_case.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace fathom {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(EvalCase, ReadsTheKindsOfLines) {
+  const auto cases = parse_eval(
+      R"({"task": "facts", "messages": [], "prompt": "p", "expected": "e", "oracle_exact": true, "oracle_min_margin": 0.2}
+
+{"task": "facts", "messages": [], "prompt": "p", "expected": "e", "oracle_exact": true, "oracle_min_margin": 0.04}
+{"task": "sort", "messages": [], "prompt": "p", "expected": "e", "oracle_exact": false, "oracle_min_margin": 0.5}
+{"task": "image", "messages": [], "prompt": "p", "expected": "e", "image": "x.png", "oracle_exact": true}
+{"task": "completion", "prompt": "p", "expected": null, "oracle_greedy": "g"})",
+      "file");
+  ASSERT_TRUE(cases) << cases.error().message;
+  ASSERT_EQ(cases->size(), 5u);
+  EXPECT_TRUE((*cases)[0].must_be_exact);
+  EXPECT_FALSE((*cases)[1].must_be_exact);
+  EXPECT_EQ((*cases)[1].line, 3);
+  EXPECT_FALSE((*cases)[2].must_be_exact);
+  EXPECT_THAT((*cases)[3].skipped, HasSubstr("image"));
+  EXPECT_TRUE((*cases)[4].is_completion);
+  EXPECT_TRUE((*cases)[4].must_be_exact);
+  EXPECT_EQ((*cases)[4].expected, "g");
+  EXPECT_FALSE((*cases)[4].request);
+}
+
+TEST(EvalCase, NamesTheBadLine) {
+  for (const char* bad : {"{", "[]", "{}", R"({"task": "a", "prompt": "p", "expected": null})",
+                          R"({"task": 1, "prompt": "p", "expected": "e"})"}) {
+    const auto cases =
+        parse_eval("{\"task\": \"a\", \"prompt\": \"p\", \"expected\": \"e\"}\n" + std::string(bad), "file");
+    ASSERT_FALSE(cases) << bad;
+    EXPECT_THAT(cases.error().message, HasSubstr("file, line 2"));
+  }
+}
+
+TEST(EvalTable, CountsByTask) {
+  EvalTable table;
+  EvalCase c;
+  c.task = "sort";
+  table.add(c, true, "");
+  table.add(c, false, "other");
+  EXPECT_EQ(table.num_regressions(), 0);
+  c.must_be_exact = true;
+  c.expected = "right";
+  table.add(c, false, "wrong");
+  EXPECT_EQ(table.num_regressions(), 1);
+  c.task = "image";
+  c.skipped = "needs images";
+  table.skip(c);
+  const Json json = table.to_json(1.5);
+  EXPECT_EQ(json["tasks"]["sort"], (Json{{"exact", 1}, {"total", 3}, {"skipped", 0}}));
+  EXPECT_EQ(json["tasks"]["image"],
+            (Json{{"exact", 0}, {"total", 0}, {"skipped", 1}, {"reason", "needs images"}}));
+  EXPECT_EQ(json["misses"].size(), 2u);
+  EXPECT_EQ(json["regressions"], 1);
+  EXPECT_THAT(table.to_text(1.5), HasSubstr("\"wrong\""));
+  EXPECT_THAT(table.to_text(1.5), HasSubstr("needs images"));
+}
+
+}  // namespace
+}  // namespace fathom

@@ -1,0 +1,99 @@
+// The command line's manners: help, usage errors, exit codes, failed writes.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/cli/run_fathom.h"
+
+namespace fathom {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::string tiny = FATHOM_SOURCE_DIR "/tests/golden/tiny/model";
+
+void expect_usage_error(const std::vector<std::string>& arguments, const std::string& part) {
+  const Finished run = run_fathom(arguments);
+  EXPECT_EQ(run.exit_code, 2) << run.err;
+  EXPECT_EQ(run.out, "");
+  EXPECT_THAT(run.err, StartsWith("fathom: "));
+  EXPECT_THAT(run.err, HasSubstr(part));
+  EXPECT_THAT(run.err, HasSubstr("--help"));
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+}
+
+TEST(Usage, HelpNamesEveryCommand) {
+  const Finished run = run_fathom({"--help"});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_EQ(run.err, "");
+  for (const char* command :
+       {"generate", "chat", "inspect", "tokenize", "render", "parse", "logits", "eval"}) {
+    EXPECT_THAT(run.out, HasSubstr(command));
+    const Finished help = run_fathom({command, "--help"});
+    EXPECT_EQ(help.exit_code, 0);
+    EXPECT_THAT(help.out, HasSubstr(command));
+    EXPECT_THAT(help.out, HasSubstr("--help"));
+    EXPECT_EQ(help.err, "");
+  }
+  EXPECT_THAT(run_fathom({"generate", "--help"}).out, HasSubstr("--temperature"));
+}
+
+TEST(Usage, Version) {
+  const Finished run = run_fathom({"--version"});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_THAT(run.out, testing::MatchesRegex("fathom [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST(Usage, WrongArgumentsAreUsageErrors) {
+  expect_usage_error({}, "subcommand");
+  expect_usage_error({"fly"}, "fly");
+  expect_usage_error({"generate"}, "--model");
+  expect_usage_error({"generate", "--model", tiny}, "exactly one of --prompt");
+  expect_usage_error({"generate", "--model", tiny, "--prompt", "a", "-"}, "exactly one of --prompt");
+  expect_usage_error({"generate", "--model", tiny, "a"}, "'a'");
+  expect_usage_error({"generate", "--model", tiny, "--prompt", "a", "--thinking", "on"}, "--chat");
+  expect_usage_error({"generate", "--model", tiny, "--prompt", "a", "--top-p", "7"}, "top_p");
+  expect_usage_error({"chat", "--model", tiny, "--effort", "101"}, "--effort");
+  expect_usage_error({"logits", "--model", tiny, "--ids", "0,1", "--out", "x", "--chunks", "3"}, "--chunks");
+  expect_usage_error({"logits", "--model", tiny, "--ids", "0,x", "--out", "x"}, "--ids");
+  expect_usage_error({"logits", "--model", tiny, "--ids", "0", "--out", "x", "--greedy", "0"}, "--greedy");
+}
+
+TEST(Usage, FailuresHaveExitCodeOneAndOneLine) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"generate", "--model", "/nonexistent", "--prompt", "a"},
+           {"generate", "--model", tiny, "--prompt-file", "/nonexistent"},
+           {"chat", "--model", "/nonexistent"},
+           {"inspect", "--model", "/nonexistent"},
+           {"tokenize", "--model", "/nonexistent"},
+           {"logits", "--model", "/nonexistent", "--ids", "0", "--out", "/tmp/x"},
+           {"logits", "--model", tiny, "--ids", "0,9999999", "--out", "/tmp/x"},
+           {"logits", "--model", tiny, "--ids", "0", "--out", "/nonexistent/x"},
+           {"eval", "--model", tiny, "/nonexistent"}}) {
+    const Finished run = run_fathom(arguments);
+    EXPECT_EQ(run.exit_code, 1) << arguments[0];
+    EXPECT_EQ(run.out, "");
+    EXPECT_THAT(run.err, StartsWith("fathom: "));
+    EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  }
+}
+
+TEST(Usage, AFailedWriteIsAFailure) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"--version"}, {"--help"}, {"parse", "--help"}}) {
+    RunOptions full;
+    full.stdout_path = "/dev/full";
+    const Finished run = run_fathom(arguments, full);
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_THAT(run.err, HasSubstr("standard output: No space left"));
+    RunOptions closed;
+    closed.close_stdout = true;
+    EXPECT_EQ(run_fathom(arguments, closed).exit_code, 1);
+  }
+}
+
+}  // namespace
+}  // namespace fathom
