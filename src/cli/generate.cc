@@ -10,6 +10,7 @@
 #include "cli/chat_prompt.h"
 #include "cli/commands.h"
 #include "cli/json_lines.h"
+#include "cli/line_source.h"
 #include "cli/loaded_model.h"
 #include "cli/prompt_progress.h"
 #include "cli/signals.h"

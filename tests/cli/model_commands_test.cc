@@ -164,7 +164,8 @@ TEST(LogitsCommand, WritesTheGoldenContinuationWhateverTheChunks) {
     EXPECT_EQ(run.out + run.err, "");
     const auto out = SafetensorsFile::open(scratch.file("out"));
     ASSERT_TRUE(out) << out.error().message;
-    for (const char* name : {"input_ids", "logits", "greedy"}) ASSERT_TRUE(out->find(name).has_value()) << name;
+    for (const char* name : {"input_ids", "logits", "greedy"})
+      ASSERT_TRUE(out->find(name).has_value()) << name;
     EXPECT_EQ(out->find("logits")->shape, golden->find("logits")->shape);
     EXPECT_EQ(out->find("logits")->dtype, DType::f32);
     EXPECT_EQ(ids_text(*out->find("greedy")), ids_text(*greedy));
