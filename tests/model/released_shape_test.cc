@@ -1,9 +1,6 @@
-// Opening the released shape, as make_sparse_checkpoint writes it: the right numbers, quickly, in little
-// memory.
+// Opening the released shape, as make_sparse_checkpoint writes it: the right numbers in little memory.
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <cstdio>
 #include <fstream>
 #include <string>
 
@@ -20,8 +17,7 @@ int64_t resident() {
   return 0;
 }
 
-TEST(ReleasedShape, OpensQuicklyInLittleMemory) {
-  const auto start = std::chrono::steady_clock::now();
+TEST(ReleasedShape, OpensInLittleMemory) {
   const int64_t before = resident();
   const auto config = load_config(FATHOM_RELEASED_SHAPE);
   ASSERT_TRUE(config) << config.error().message << " (the test make_released_shape writes it)";
@@ -29,7 +25,6 @@ TEST(ReleasedShape, OpensQuicklyInLittleMemory) {
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
   const auto table = TensorTable::bind(*checkpoint, *config);
   ASSERT_TRUE(table) << table.error().message;
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
 
   EXPECT_EQ(config->max_seq_len, 1048576);
   EXPECT_EQ(checkpoint->num_shards(), 48u);
@@ -37,11 +32,7 @@ TEST(ReleasedShape, OpensQuicklyInLittleMemory) {
   EXPECT_TRUE(table->draft_available()) << table->draft_problem();
   EXPECT_TRUE(table->vision_available()) << table->vision_problem();
   EXPECT_NEAR(static_cast<double>(checkpoint->total_bytes()) / (1 << 30), 475.2, 0.05);
-  // Bounds for the slowest build; an optimized one takes a fraction of both.
-  EXPECT_LT(seconds.count(), 30);
   EXPECT_LT(resident() - before, 300 * 1024);
-  std::printf("opened in %.2f s, %.0f MB more resident\n", seconds.count(),
-              static_cast<double>(resident() - before) / 1024);
 }
 
 }  // namespace
