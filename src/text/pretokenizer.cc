@@ -15,7 +15,7 @@ namespace {
 // the bytes passed or stepped back over since the last. The patterns of DeepSeek V3 need at most 13 a byte
 // on long runs of any one kind of character; a pattern that goes past this many is not one to wait for.
 constexpr uint64_t work_per_byte = 1000;
-constexpr uint64_t work_free = 100'000;
+constexpr uint64_t work_free = 10'000;
 
 struct Work {
   uint64_t used = 0;
