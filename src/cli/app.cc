@@ -61,7 +61,10 @@ int run_app(int argc, const char* const* argv, std::span<const AddCommand> comma
   } catch (const CLI::CallForVersion& e) {
     return finish(surroundings, surroundings.out.write(version));
   } catch (const CLI::ParseError& e) {
-    report(surroundings, fmt::format("{}; {}", e.what(), usage_hint(app)));
+    // The parser misses a command before it looks at the words it does not know.
+    const bool unknown = app.get_subcommands().empty() && app.remaining_size() > 0;
+    const std::string message = unknown ? fmt::format("there is no '{}'", app.remaining().front()) : e.what();
+    report(surroundings, fmt::format("{}; {}", message, usage_hint(app)));
     return exit_usage;
   }
   return finish(surroundings, run_action(chosen, surroundings));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -28,18 +29,15 @@ struct Flags {
   bool json = false;
 };
 
-/// How one line came out.
-struct Outcome {
-  bool exact = false;
-  std::string found;
-};
-
 class Evaluation {
  public:
   Evaluation(const Flags& flags, const LoadedModel& loaded)
-      : flags_(flags), model_(*loaded.model), generator_(*loaded.language, prefill_rows) {}
+      : flags_(flags),
+        model_(*loaded.model),
+        language_(*loaded.language),
+        generator_(*loaded.language, prefill_rows) {}
 
-  Result<Outcome> run(const EvalCase& c) {
+  Result<EvalOutcome> run(const EvalCase& c) {
     const Tokenizer& tokenizer = model_.tokenizer();
     FATHOM_TRY(check_rendering(c));
     GenerateRequest request;
@@ -59,13 +57,28 @@ class Evaluation {
     TokenizerDecoder decoder(tokenizer, /*skip_special=*/false);
     FATHOM_ASSIGN(const Generation generation, generator_.run(request, decoder, hooks));
     if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
-    Outcome out;
+    EvalOutcome out;
     out.found = tokenizer.decode(generation.ids, /*skip_special=*/false);
     out.exact = out.found == c.expected;
+    if (!out.exact) {
+      FATHOM_ASSIGN(out.margin, margin(request.prompt, generation.ids, expected));
+    }
     return out;
   }
 
  private:
+  // What this build's logits say about the first token that differs.
+  Result<std::optional<double>> margin(std::vector<int32_t> ids, std::span<const int32_t> found,
+                                       std::span<const int32_t> expected) {
+    const auto [a, b] = std::mismatch(found.begin(), found.end(), expected.begin(), expected.end());
+    if (a == found.end() || b == expected.end()) return std::nullopt;
+    ids.insert(ids.end(), found.begin(), a);
+    FATHOM_ASSIGN(const auto sequence, language_.new_sequence());
+    FATHOM_ASSIGN(const auto logits, sequence->extend(ids, LanguageSequence::Want::last_logits));
+    return std::optional<double>(double{logits[static_cast<size_t>(*a)]} -
+                                 double{logits[static_cast<size_t>(*b)]});
+  }
+
   // The file's prompt must be what this build makes of the messages; anything else would test another one.
   Status check_rendering(const EvalCase& c) const {
     if (!c.request) return {};
@@ -78,6 +91,7 @@ class Evaluation {
 
   const Flags& flags_;
   const Model& model_;
+  LanguageModel& language_;
   Generator generator_;
 };
 
@@ -93,8 +107,8 @@ Status run(const Flags& flags, const Surroundings& surroundings) {
       table.skip(c);
       continue;
     }
-    FATHOM_ASSIGN(const Outcome outcome, evaluation.run(c));
-    table.add(c, outcome.exact, outcome.found);
+    FATHOM_ASSIGN(EvalOutcome outcome, evaluation.run(c));
+    table.add(c, std::move(outcome));
     if (surroundings.env.stderr_terminal) {
       FATHOM_TRY(surroundings.err.write(fmt::format("\r\x1b[K{} of {}", c.line, cases.size())));
       FATHOM_TRY(surroundings.err.flush());
@@ -115,7 +129,7 @@ void add_eval(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("eval", "Count exact answers to prompts with known ones");
   command->footer(
       "FILE has JSON lines as in models/demo/eval.jsonl. Fails when a line that the reference\n"
-      "computation has exact, by a clear margin, is not.");
+      "computation has exact is not, and not by a hair either.");
   const auto flags = std::make_shared<Flags>();
   flags->model.add_to(*command);
   command->add_option("file", flags->file, "The prompts")->required()->type_name("FILE");

@@ -50,13 +50,23 @@ Result<std::vector<EvalCase>> parse_eval(std::string_view text, std::string_view
   return cases;
 }
 
-void EvalTable::add(const EvalCase& c, bool exact, std::string found) {
+bool EvalTable::Miss::regression() const {
+  return c.must_be_exact && !(outcome.margin && *outcome.margin < clear_margin);
+}
+
+std::string EvalTable::Miss::remark() const {
+  if (!c.must_be_exact) return "not exact in the reference either, or by a small margin";
+  if (!regression()) return fmt::format("the two choices differ by {:.4f} in logit", *outcome.margin);
+  return "must be exact";
+}
+
+void EvalTable::add(const EvalCase& c, EvalOutcome outcome) {
   Task& task = tasks_[c.task];
   ++task.total;
-  if (exact)
+  if (outcome.exact)
     ++task.exact;
   else
-    misses_.push_back({c, std::move(found)});
+    misses_.push_back({c, std::move(outcome)});
 }
 
 void EvalTable::skip(const EvalCase& c) {
@@ -67,7 +77,7 @@ void EvalTable::skip(const EvalCase& c) {
 
 int64_t EvalTable::num_regressions() const {
   int64_t count = 0;
-  for (const Miss& miss : misses_) count += miss.c.must_be_exact ? 1 : 0;
+  for (const Miss& miss : misses_) count += miss.regression() ? 1 : 0;
   return count;
 }
 
@@ -82,8 +92,9 @@ Json EvalTable::to_json(double seconds) const {
     misses.push_back({{"line", miss.c.line},
                       {"task", miss.c.task},
                       {"expected", miss.c.expected},
-                      {"found", miss.found},
-                      {"must_be_exact", miss.c.must_be_exact}});
+                      {"found", miss.outcome.found},
+                      {"regression", miss.regression()},
+                      {"remark", miss.remark()}});
   return {{"tasks", tasks}, {"misses", misses}, {"regressions", num_regressions()}, {"seconds", seconds}};
 }
 
@@ -99,9 +110,8 @@ std::string EvalTable::to_text(double seconds) const {
   }
   out += fmt::format("{:<16}{:>7}{:>7}{:>9}\n", "sum", sum.exact, sum.total, sum.skipped);
   for (const Miss& miss : misses_)
-    out += fmt::format("\nline {} ({}){}\n  expected {}\n  found    {}\n", miss.c.line, miss.c.task,
-                       miss.c.must_be_exact ? "" : ", not exact in the reference either",
-                       Json(miss.c.expected).dump(), Json(miss.found).dump());
+    out += fmt::format("\nline {} ({}): {}\n  expected {}\n  found    {}\n", miss.c.line, miss.c.task,
+                       miss.remark(), Json(miss.c.expected).dump(), Json(miss.outcome.found).dump());
   return out + fmt::format("\n{:.1f} seconds\n", seconds);
 }
 

@@ -19,7 +19,7 @@ struct EvalCase {
   std::string prompt;
   std::string expected;        // the whole completion, end-of-sentence text included, or the text's beginning
   bool is_completion = false;  // a text to continue, compared as far as `expected` goes
-  bool must_be_exact = false;  // the reference computation is, by a margin that rounding does not bridge
+  bool must_be_exact = false;  // the reference computation is, by a clear margin where one is given
   std::optional<Json> request;  // messages and their options, to be rendered to `prompt`
   std::string skipped;          // why this build cannot run it; empty when it can
 };
@@ -28,12 +28,21 @@ struct EvalCase {
 /// Errors: format.
 Result<std::vector<EvalCase>> parse_eval(std::string_view text, std::string_view what);
 
+/// How one case came out.
+struct EvalOutcome {
+  std::string found;
+  bool exact = false;
+  /// At the first token that differs: by how much this build's logit for its own choice exceeds that for the
+  /// expected one. Absent when exact, or when the same text is spelled with other tokens.
+  std::optional<double> margin;
+};
+
 class EvalTable {
  public:
-  void add(const EvalCase& c, bool exact, std::string found);
+  void add(const EvalCase& c, EvalOutcome outcome);
   void skip(const EvalCase& c);
 
-  /// Lines that must be exact and are not.
+  /// Lines that must be exact, are not, and differ by more than another order of summation explains.
   int64_t num_regressions() const;
   Json to_json(double seconds) const;
   std::string to_text(double seconds) const;
@@ -47,7 +56,9 @@ class EvalTable {
   };
   struct Miss {
     EvalCase c;
-    std::string found;
+    EvalOutcome outcome;
+    bool regression() const;
+    std::string remark() const;
   };
   std::map<std::string, Task> tasks_;
   std::vector<Miss> misses_;

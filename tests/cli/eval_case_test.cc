@@ -44,22 +44,25 @@ TEST(EvalTable, CountsByTask) {
   EvalTable table;
   EvalCase c;
   c.task = "sort";
-  table.add(c, true, "");
-  table.add(c, false, "other");
+  table.add(c, {"", true, {}});
+  table.add(c, {"other", false, 3.0});
   EXPECT_EQ(table.num_regressions(), 0);
   c.must_be_exact = true;
   c.expected = "right";
-  table.add(c, false, "wrong");
-  EXPECT_EQ(table.num_regressions(), 1);
+  table.add(c, {"close", false, 0.01});
+  EXPECT_EQ(table.num_regressions(), 0);
+  table.add(c, {"wrong", false, 0.06});
+  table.add(c, {"respelled", false, {}});
+  EXPECT_EQ(table.num_regressions(), 2);
   c.task = "image";
   c.skipped = "needs images";
   table.skip(c);
   const Json json = table.to_json(1.5);
-  EXPECT_EQ(json["tasks"]["sort"], (Json{{"exact", 1}, {"total", 3}, {"skipped", 0}}));
+  EXPECT_EQ(json["tasks"]["sort"], (Json{{"exact", 1}, {"total", 5}, {"skipped", 0}}));
   EXPECT_EQ(json["tasks"]["image"],
             (Json{{"exact", 0}, {"total", 0}, {"skipped", 1}, {"reason", "needs images"}}));
-  EXPECT_EQ(json["misses"].size(), 2u);
-  EXPECT_EQ(json["regressions"], 1);
+  EXPECT_EQ(json["misses"].size(), 4u);
+  EXPECT_EQ(json["regressions"], 2);
   EXPECT_THAT(table.to_text(1.5), HasSubstr("\"wrong\""));
   EXPECT_THAT(table.to_text(1.5), HasSubstr("needs images"));
 }

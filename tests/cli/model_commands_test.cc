@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -142,7 +144,8 @@ std::string ids_text(const TensorView& ids) {
   for (int64_t i = 0; i < ids.shape.elements(); ++i) {
     int32_t id = 0;
     std::memcpy(&id, ids.data + i * 4, 4);
-    out += (i ? "," : "") + std::to_string(id);
+    if (i > 0) out += ',';
+    out += std::to_string(id);
   }
   return out;
 }
