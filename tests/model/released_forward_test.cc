@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_ops.h"
+#include "base/threads.h"
 #include "model/model.h"
 
 namespace fathom {
