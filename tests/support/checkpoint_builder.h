@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
@@ -51,8 +50,10 @@ inline std::filesystem::path write_file(const std::filesystem::path& path, std::
 
 inline std::string read_all(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error("cannot read " + path.string());
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  std::string content(static_cast<size_t>(std::filesystem::file_size(path)), '\0');
+  if (!file.read(content.data(), static_cast<std::streamsize>(content.size())))
+    throw std::runtime_error("cannot read " + path.string());
+  return content;
 }
 
 /// Eight bytes, little-endian.
