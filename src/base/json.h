@@ -15,8 +15,7 @@ using Json = nlohmann::ordered_json;
 
 enum class DuplicateKeys {
   refuse,
-  last_wins,  // the last value, in the place of the first: for text that a model wrote and a client sends
-              // back
+  last_wins,  // the last value, in the place of the first; for text that a model wrote
 };
 
 struct JsonLimits {

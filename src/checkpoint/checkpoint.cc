@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "base/file.h"
-#include "checkpoint/page_advice.h"
+#include "base/page_advice.h"
 #include "checkpoint/problems.h"
 #include "checkpoint/shard_index.h"
 

@@ -5,7 +5,7 @@
 #include <new>
 #include <numeric>
 
-#include "checkpoint/page_advice.h"
+#include "base/page_advice.h"
 #include "checkpoint/problems.h"
 #include "checkpoint/safetensors_header.h"
 

@@ -18,7 +18,7 @@ struct EngramLayout {
   int64_t compressed_vocab_size = 0;
   std::vector<int64_t> primes;         // [layer][size][head]: rows of each bucket
   std::vector<int64_t> bucket_starts;  // [layer][size][head]: a bucket's first row within its layer's table
-  std::vector<int64_t> multipliers;    // [layer][max_ngram_size], odd, past 2^53: never through a double
+  std::vector<int64_t> multipliers;    // [layer][max_ngram_size], odd; they may pass 2^53: never through a double
 
   int64_t num_sizes() const { return max_ngram_size - 1; }
   /// Rows asked for at one position by one layer.

@@ -1,6 +1,7 @@
 #include "text/bpe.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <tuple>
 
@@ -40,11 +41,6 @@ Result<LeftMerge> resolve(const TokenizerFile& file, const Vocabulary& vocabular
   return LeftMerge{ids[0], ids[1], static_cast<int32_t>(rank), ids[2]};
 }
 
-// The order of std::push_heap and its kin, which keep the greatest in front.
-constexpr auto comes_later = [](const auto& a, const auto& b) {
-  return a.rank != b.rank ? a.rank > b.rank : a.position > b.position;
-};
-
 }  // namespace
 
 Result<Bpe> Bpe::build(const TokenizerFile& file, const Vocabulary& vocabulary) {
@@ -74,6 +70,7 @@ Result<Bpe> Bpe::build(const TokenizerFile& file, const Vocabulary& vocabulary) 
   });
   bpe.first_.resize(static_cast<size_t>(vocabulary.size()) + 1);
   bpe.merges_.reserve(merges.size());
+  bpe.results_.resize(merges.size());
   for (size_t i = 0; i < merges.size(); ++i) {
     const LeftMerge& merge = merges[i];
     if (i > 0 && merges[i - 1].left == merge.left && merges[i - 1].right == merge.right)
@@ -81,6 +78,7 @@ Result<Bpe> Bpe::build(const TokenizerFile& file, const Vocabulary& vocabulary) 
                   merge.rank, merges[i - 1].rank);
     ++bpe.first_[static_cast<size_t>(merge.left) + 1];
     bpe.merges_.push_back({merge.right, merge.rank, merge.id});
+    bpe.results_[static_cast<size_t>(merge.rank)] = merge.id;
   }
   for (size_t i = 1; i < bpe.first_.size(); ++i) bpe.first_[i] += bpe.first_[i - 1];
   return bpe;
@@ -94,43 +92,43 @@ const Bpe::Merge* Bpe::find(int32_t left, int32_t right) const {
   return found != end && found->right == right ? found : nullptr;
 }
 
-// Puts the pair that begins at `position` in line, if it can be merged.
-void Bpe::offer(Workspace& workspace, int32_t position) const {
+// Appends the pair that begins at `position` to the heap's storage, if it can be merged.
+bool Bpe::offer(Workspace& workspace, int32_t position) const {
   const auto& symbol = workspace.symbols[static_cast<size_t>(position)];
-  if (symbol.next < 0) return;
+  if (symbol.next < 0) return false;
   const Merge* merge = find(symbol.id, workspace.symbols[static_cast<size_t>(symbol.next)].id);
-  if (merge == nullptr) return;
-  workspace.heap.push_back({merge->rank, position, merge->id});
+  if (merge == nullptr) return false;
+  workspace.heap.push_back((static_cast<uint64_t>(merge->rank) << 32) | static_cast<uint32_t>(position));
+  return true;
 }
 
 void Bpe::merge(Workspace& workspace) const {
   auto& symbols = workspace.symbols;
   auto& heap = workspace.heap;
   const auto push = [&](int32_t position) {
-    const size_t before = heap.size();
-    offer(workspace, position);
-    if (heap.size() > before) std::push_heap(heap.begin(), heap.end(), comes_later);
+    if (offer(workspace, position)) std::push_heap(heap.begin(), heap.end(), std::greater<>());
   };
   heap.clear();
   for (size_t i = 0; i + 1 < symbols.size(); ++i) offer(workspace, static_cast<int32_t>(i));
-  std::make_heap(heap.begin(), heap.end(), comes_later);
+  std::make_heap(heap.begin(), heap.end(), std::greater<>());
   while (!heap.empty()) {
-    const Workspace::Candidate best = heap.front();
-    std::pop_heap(heap.begin(), heap.end(), comes_later);
+    const uint64_t best = heap.front();
+    std::pop_heap(heap.begin(), heap.end(), std::greater<>());
     heap.pop_back();
-    auto& left = symbols[static_cast<size_t>(best.position)];
+    const auto position = static_cast<int32_t>(best & 0xFFFFFFFF);
+    auto& left = symbols[static_cast<size_t>(position)];
     if (left.id < 0 || left.next < 0) continue;
     auto& right = symbols[static_cast<size_t>(left.next)];
     // Either side may have been merged since. Like the reference library, only the result is compared: a pair
     // that came to stand here and gives the same token is merged in this one's turn.
     const Merge* current = find(left.id, right.id);
-    if (current == nullptr || current->id != best.id) continue;
-    left.id = best.id;
+    if (current == nullptr || current->id != results_[best >> 32]) continue;
+    left.id = current->id;
     left.next = right.next;
     right.id = -1;
-    if (left.next >= 0) symbols[static_cast<size_t>(left.next)].previous = best.position;
+    if (left.next >= 0) symbols[static_cast<size_t>(left.next)].previous = position;
     if (left.previous >= 0) push(left.previous);
-    push(best.position);
+    push(position);
   }
 }
 

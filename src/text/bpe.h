@@ -28,11 +28,8 @@ class Bpe {
       int32_t id = 0;  // -1: merged into the one before it
       int32_t previous = -1, next = -1;
     };
-    struct Candidate {
-      int32_t rank = 0, position = 0, id = 0;
-    };
     std::vector<Symbol> symbols;
-    std::vector<Candidate> heap;  // lowest rank first, then leftmost
+    std::vector<uint64_t> heap;  // rank << 32 | position: lowest rank first, then leftmost
   };
 
   /// Appends the ids of one piece: valid UTF-8 of less than 2^31 bytes. Takes n log n time.
@@ -47,12 +44,13 @@ class Bpe {
 
   Bpe() = default;
   const Merge* find(int32_t left, int32_t right) const;
-  void offer(Workspace& workspace, int32_t position) const;
+  bool offer(Workspace& workspace, int32_t position) const;
   void merge(Workspace& workspace) const;
 
   std::array<int32_t, 256> byte_ids_{};  // -1: none
   std::vector<uint32_t> first_;          // [vocabulary size + 1]: where the merges of a left token begin
   std::vector<Merge> merges_;            // by left token, then by right token
+  std::vector<int32_t> results_;         // [rank]: the token a merge makes
 };
 
 }  // namespace fathom

@@ -12,6 +12,10 @@ using namespace chat_tokens;
 using Kind = CompletionEvent::Kind;
 constexpr std::string_view kSpaces = " \t\n\r\f\v";
 
+// Where a piece of a tag stops being possible text: no other special text begins like the DSML mark.
+constexpr std::string_view kMarkBegin = "｜D";
+static_assert(kDsml.starts_with(kMarkBegin));
+
 }  // namespace
 
 void apply(const CompletionEvent& event, AssistantMessage& message) {
@@ -44,8 +48,6 @@ std::vector<CompletionEvent> CompletionStream::push(std::string_view text) {
 }
 
 std::vector<CompletionEvent> CompletionStream::finish() {
-  utf8_.finish(pending_);
-  run();
   // Each turn ends the state it is in; giving text back can open another block, later in the text.
   while (cursor_ < pending_.size() || state_ != State::text) {
     cut();
@@ -262,14 +264,14 @@ void CompletionStream::malformed() {
 void CompletionStream::cut() {
   const bool at_end_text = pending_from(cursor_).ends_with(kEnd);
   if (state_ == State::text) {
-    // Steps leave nothing but the beginning of a tag. From the DSML mark on it is no text.
-    if (pending_from(cursor_).find(kDsml) == std::string_view::npos) plain(pending_from(cursor_));
+    // Steps leave nothing but the beginning of a tag. With the DSML mark in it, it is no text.
+    if (pending_from(cursor_).find(kMarkBegin) == std::string_view::npos) plain(pending_from(cursor_));
     enter(State::text, pending_.size());
     return;
   }
   if (state_ == State::value) {
     const std::string_view rest = pending_from(cursor_);
-    if (!at_end_text && rest.find(kDsml) == std::string_view::npos) {
+    if (!at_end_text && rest.find(kMarkBegin) == std::string_view::npos) {
       const size_t taken = arguments_.value(rest, written_);
       cursor_ += taken;
       if (taken < rest.size()) {

@@ -1,20 +1,17 @@
-// Reads a completion while it is being written: reasoning, content and tool calls, as events (spec 6,
-// Parsing).
+// Reads a completion while it is being written: reasoning, content, tool calls, as events (spec 6, Parsing).
 //
 // The events joined together are the same for every split of the text into pieces, and give the message of
 // completion_parse.h wherever that parser accepts the text. Nothing is refused here:
 //  - A tag or a part of one is never an event's text; what may become a tag waits until it is decided.
-//  - End-of-sentence text is left out of reasoning and content; in a call's values it is text, unless the
-//    completion ends with it.
+//  - Each end-of-sentence text is left out of reasoning and content, and what follows it goes on there. In
+//    the values of a call it is text, unless the completion ends with it.
 //  - A block that goes wrong before its first call began becomes plain text, whole. One that goes wrong
-//  inside a
-//    call leaves the call unfinished (its arguments the beginning of an object, so never executable), and the
-//    rest of the block becomes content. Only spaces between tags may differ from the strict form.
-//  - A string="false" value that is not JSON becomes a string when it goes wrong at its beginning (bare
-//  words), and
-//    leaves the call unfinished when it goes wrong later.
+//    inside a call leaves the call unfinished (its arguments the beginning of an object, never executable),
+//    and the rest of the block becomes content. Only spaces between tags may differ from the strict form.
+//  - A string="false" value that is not JSON becomes a string when it goes wrong at its beginning (a bare
+//    word), and leaves the call unfinished when it goes wrong later.
 //  - A tool block inside the reasoning ends it, once its first call has begun.
-//  - Invalid UTF-8 becomes U+FFFD; events never split a character.
+//  - Invalid UTF-8 becomes U+FFFD; events never split a character; half a character at the end is dropped.
 // Linear time for any text and any split.
 #pragma once
 

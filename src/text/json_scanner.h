@@ -1,7 +1,8 @@
 // Follows the text of one JSON value as it arrives and says up to where it still can be one.
 //
-// Builds nothing: a few bytes of state and one bit for each open bracket. Accepts what base/json.h accepts:
-// the strict grammar, no unpaired surrogate escapes, a nesting limit. Expects valid UTF-8.
+// Builds nothing: a few bytes of state and one bit for each open bracket. Accepts what base/json.h accepts
+// (strict grammar, no unpaired surrogate escapes, a nesting limit), and beyond it repeated keys and numbers
+// too large for a double. Expects valid UTF-8.
 #pragma once
 
 #include <string_view>

@@ -13,7 +13,9 @@
 
 namespace fathom {
 
-/// Immutable and free to use from several threads at once.
+/// Immutable and free to use from several threads at once. The categories of characters are PCRE2's (Unicode
+/// 14 in its release 10.42): a text with characters assigned since may be cut otherwise than by a library
+/// that knows them.
 class PreTokenizer {
  public:
   /// `what` names the file in messages. Errors: unsupported (see regex_dialect.h; a pattern that can match

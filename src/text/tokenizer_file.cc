@@ -8,12 +8,12 @@
 namespace fathom {
 namespace {
 
-Result<int32_t> read_id(const Json& value, const std::string& path) {
+// Without the path of the value, which a caller with many of them makes only for a message.
+Result<int32_t> read_id(const Json& value) {
   // One below the largest, so that the number of ids is an int32_t too.
   constexpr uint64_t limit = std::numeric_limits<int32_t>::max();
   if (!value.is_number_unsigned() || value.get<uint64_t>() >= limit)
-    return fail(ErrorCode::format, "{}: expected an id from 0 to {}, found {}", path, limit - 1,
-                describe(value));
+    return fail(ErrorCode::format, "expected an id from 0 to {}, found {}", limit - 1, describe(value));
   return static_cast<int32_t>(value.get<uint64_t>());
 }
 
@@ -22,8 +22,10 @@ Status read_vocab(const Json& value, const std::string& path, TokenizerFile& fil
     return fail(ErrorCode::format, "{}: expected an object, found {}", path, describe(value));
   file.vocab.reserve(value.size());
   for (const auto& [token, id] : value.get_ref<const Json::object_t&>()) {
-    FATHOM_ASSIGN(const int32_t number, read_id(id, path + "[" + describe(Json(token)) + "]"));
-    file.vocab.emplace_back(token, number);
+    const auto number = read_id(id);
+    if (!number)
+      return fail(ErrorCode::format, "{}[{}]: {}", path, describe(Json(token)), number.error().message);
+    file.vocab.emplace_back(token, *number);
   }
   return {};
 }
@@ -77,7 +79,9 @@ Result<AddedTokenEntry> read_added_token(const Json& value, const std::string& p
   FATHOM_TRY(token.only({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"}));
   AddedTokenEntry entry;
   FATHOM_ASSIGN(const Json* id, token.required("id"));
-  FATHOM_ASSIGN(entry.id, read_id(*id, token.path_of("id")));
+  const auto number = read_id(*id);
+  if (!number) return fail(ErrorCode::format, "{}: {}", token.path_of("id"), number.error().message);
+  entry.id = *number;
   FATHOM_ASSIGN(entry.content, token.string("content"));
   if (entry.content.empty())
     return fail(ErrorCode::format, "{}: expected a text, found none", token.path_of("content"));

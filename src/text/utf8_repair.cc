@@ -56,11 +56,6 @@ void Utf8Repair::push(std::string_view bytes, std::string& out) {
   }
 }
 
-void Utf8Repair::finish(std::string& out) {
-  if (!held_.empty()) out += kReplacement;
-  held_.clear();
-}
-
 bool is_valid_utf8(std::string_view text) {
   while (!text.empty()) {
     const Front front = front_of(text);

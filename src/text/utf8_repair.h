@@ -8,12 +8,10 @@ namespace fathom {
 
 class Utf8Repair {
  public:
-  /// Appends the whole characters of what was held and `bytes` to `out`; an unfinished one is held. Each
+  /// Appends the whole characters of what was held and `bytes` to `out`; an unfinished one is held (at the
+  /// end of all bytes it is no character, and lost). Each
   /// maximal beginning of a character that breaks off, and each byte that begins none, gives one U+FFFD.
   void push(std::string_view bytes, std::string& out);
-
-  /// The bytes end: a held beginning becomes U+FFFD.
-  void finish(std::string& out);
 
  private:
   std::string held_;  // the first 1 to 3 bytes of a character

@@ -80,7 +80,8 @@ TEST(ChatRender, GivesThePromptsOfTheDemoModelsQuestions) {
 }
 
 TEST(ChatRender, WritesAParsedMessageAsItWas) {
-  for (const Json& c : chat_golden()["parse"]) {
+  const Json golden = chat_golden();
+  for (const Json& c : golden["parse"]) {
     if (c.contains("error")) continue;
     SCOPED_TRACE(c["name"].get<std::string>());
     const auto completion = c["completion"].get<std::string>();

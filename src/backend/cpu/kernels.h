@@ -79,4 +79,7 @@ void engram_write(const Context&, const EngramWriteParams&);
 /// The error of a NaN scale met in `weight`.
 Status nan_scale(const Weight& weight);
 
+/// Starts reading a large weight that is about to be used from its mapped file (base/page_advice.h).
+void will_need(const Weight& weight);
+
 }  // namespace fathom::cpu

@@ -1,12 +1,21 @@
 // Linear layers: input preparation and the product (spec 1, "Linear layers and their rounding").
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/multiply.h"
+#include "base/page_advice.h"
 #include "tensor/quantize.h"
 
 namespace fathom::cpu {
 
 Status nan_scale(const Weight& weight) {
   return fail(ErrorCode::format, "{}: expected E8M0 scales, found NaN (0xFF)", weight.scale.name);
+}
+
+void will_need(const Weight& weight) {
+  // A small weight comes in with a few page faults, and is resident in all likelihood: no call is cheaper.
+  constexpr int64_t worth_a_call = int64_t{1} << 20;
+  if (weight.data.bytes() < worth_a_call) return;
+  advise_will_need({weight.data.data, static_cast<size_t>(weight.data.bytes())});
+  if (weight.quantized()) advise_will_need({weight.scale.data, static_cast<size_t>(weight.scale.bytes())});
 }
 
 void prepare_input(const Context& context, const bf16* in, int64_t rows, int64_t n, bool quantize,
@@ -26,6 +35,7 @@ Status linear(const Context& context, const LinearParams& p) {
   FATHOM_CHECK_EQ(p.in.shape[1], in);
   FATHOM_CHECK_EQ(p.out.shape[0], rows);
   FATHOM_CHECK_EQ(p.out.shape[1], out);
+  will_need(p.weight);
   std::vector<float> x(static_cast<size_t>(rows * in));
   prepare_input(context, elements<bf16>(p.in), rows, in, p.weight.quantized(), x.data());
   if (p.out.dtype == DType::f32) {
@@ -45,6 +55,7 @@ Status grouped_linear(const Context& context, const GroupedLinearParams& p) {
   const int64_t group_out = out / p.groups;
   FATHOM_CHECK_EQ(p.in.shape[1], in * p.groups);
   FATHOM_CHECK_EQ(p.out.shape[1], out);
+  will_need(p.weight);
   std::vector<float> x(static_cast<size_t>(rows * in * p.groups));
   prepare_input(context, elements<bf16>(p.in), rows, in * p.groups, false, x.data());
   bf16* y = elements<bf16>(p.out);

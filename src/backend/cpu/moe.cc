@@ -135,6 +135,13 @@ Status expert_layer(const Context& context, const ExpertLayerParams& p) {
     for (int64_t i = 0; i < k; ++i)
       uses[static_cast<size_t>(experts[r * k + i])].push_back({r, weights[r * k + i]});
 
+  const auto read_ahead = [](const ExpertWeights& e) {
+    for (const Weight* w : {&e.w1, &e.w3, &e.w2}) will_need(*w);
+  };
+  for (size_t e = 0; e < uses.size(); ++e)
+    if (!uses[e].empty()) read_ahead(p.routed[e]);
+  read_ahead(*p.shared);
+
   std::vector<float> sum(static_cast<size_t>(rows * dim), 0.0f);
   std::vector<float> gathered;
   std::vector<float> gathered_weights;

@@ -1,4 +1,4 @@
-// Advice to the kernel about mapped checkpoint pages.
+// Advice to the kernel about mapped pages.
 //
 // Policy (spec 2, "never read through at start"; spec 3, "where the tables live"): after its header has
 // been read a whole shard is marked for random access, so that a touched byte brings in its own page and

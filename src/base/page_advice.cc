@@ -1,4 +1,4 @@
-#include "checkpoint/page_advice.h"
+#include "base/page_advice.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
