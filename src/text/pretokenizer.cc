@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 
+#include "base/json.h"
 #include "text/regex_dialect.h"
 
 namespace fathom {
@@ -37,6 +38,14 @@ std::string pcre2_message(int code) {
   return reinterpret_cast<const char*>(text.data());
 }
 
+// A pattern for a message: on one line, its beginning if it is long.
+std::string quote(const std::string& pattern) {
+  constexpr size_t longest = 200;
+  std::string quoted = Json(pattern).dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (quoted.size() > longest) quoted = quoted.substr(0, longest) + "...";
+  return quoted;
+}
+
 struct CodeFree {
   void operator()(pcre2_code* code) const { pcre2_code_free(code); }
 };
@@ -53,7 +62,7 @@ struct MatchDataFree {
 }  // namespace
 
 struct PreTokenizer::Pattern {
-  std::string source;  // as in the file
+  std::string name;  // for messages
   std::unique_ptr<pcre2_code, CodeFree> code;
 
   Status cut(std::string_view text, const TextRange& piece, pcre2_match_data* data,
@@ -74,22 +83,23 @@ Result<PreTokenizer> PreTokenizer::build(const std::vector<std::string>& pattern
   for (const std::string& source : patterns) {
     const auto translated = translate_regex(source);
     if (!translated)
-      return fail(ErrorCode::unsupported, "{}: regular expression \"{}\": {}", what, source,
+      return fail(ErrorCode::unsupported, "{}: regular expression {}: {}", what, quote(source),
                   translated.error().message);
     int error = 0;
     size_t offset = 0;
     Pattern pattern;
-    pattern.source = source;
+    pattern.name = quote(source);
     pattern.code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated->data()), translated->size(),
                                      PCRE2_UTF | PCRE2_UCP | PCRE2_AUTO_CALLOUT, &error, &offset,
                                      context.get()));
     if (!pattern.code)
-      return fail(ErrorCode::format, "{}: regular expression \"{}\": {}", what, source, pcre2_message(error));
+      return fail(ErrorCode::format, "{}: regular expression {}: {}", what, quote(source),
+                  pcre2_message(error));
     uint32_t matches_empty = 1;
     pcre2_pattern_info(pattern.code.get(), PCRE2_INFO_MATCHEMPTY, &matches_empty);
     if (matches_empty != 0)
-      return fail(ErrorCode::unsupported, "{}: regular expression \"{}\" may match the empty text", what,
-                  source);
+      return fail(ErrorCode::unsupported, "{}: regular expression {} may match the empty text", what,
+                  quote(source));
     // Where no executable memory is to be had PCRE2 interprets instead, with the same matches.
     (void)pcre2_jit_compile(pattern.code.get(), PCRE2_JIT_COMPLETE);
     compiled.push_back(std::move(pattern));
@@ -109,9 +119,8 @@ Status PreTokenizer::Pattern::cut(std::string_view text, const TextRange& piece,
     const int rc = pcre2_match(code.get(), subject, size, at, PCRE2_NO_UTF_CHECK, data, context);
     if (rc == PCRE2_ERROR_NOMATCH) break;
     if (rc < 0)
-      return fail(ErrorCode::invalid_argument,
-                  "the regular expression \"{}\" takes too long on this text ({})", source,
-                  pcre2_message(rc));
+      return fail(ErrorCode::invalid_argument, "the regular expression {} takes too long on this text ({})",
+                  name, pcre2_message(rc));
     const size_t* match = pcre2_get_ovector_pointer(data);
     if (match[0] > at) out.push_back({piece.begin + at, piece.begin + match[0]});
     out.push_back({piece.begin + match[0], piece.begin + match[1]});
