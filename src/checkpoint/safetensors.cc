@@ -135,8 +135,11 @@ Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> file, 
 
 Result<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path) {
   FATHOM_ASSIGN(std::shared_ptr<const MappedFile> mapping, MappedFile::open(path));
-  FATHOM_ASSIGN(SafetensorsFile file, parse(mapping->bytes(), path.string()));
+  // Before the first touch: read-ahead behind the header would bring in megabytes of every shard.
   advise_random(mapping->bytes());
+  FATHOM_ASSIGN(const std::string_view header, header_text(mapping->bytes(), path.string()));
+  advise_will_need(std::as_bytes(std::span(header)));
+  FATHOM_ASSIGN(SafetensorsFile file, parse(mapping->bytes(), path.string()));
   file.mapping_ = std::move(mapping);
   return file;
 }

@@ -60,7 +60,7 @@ TEST(Config, ReadsTheNestedSpelling) {
   EXPECT_EQ(c.q_lora_rank, 64);
   EXPECT_EQ(c.o_lora_rank, 32);
   EXPECT_EQ(c.o_groups, 2);
-  EXPECT_EQ(c.norm_eps, 1e-20f);
+  EXPECT_EQ(c.norm_eps, 1e-20);
   EXPECT_GT(c.norm_eps, 0);
   EXPECT_EQ(c.window_size, 16);
   EXPECT_THAT(c.compress_ratios, ElementsAre(0, 0, 2, 2, 2, 1, 1, 1, 0, 0));
@@ -124,7 +124,7 @@ TEST(Config, ReadsTheFlatSpelling) {
   const ModelConfig& c = *parsed;
   EXPECT_EQ(c.dim, 5120);
   EXPECT_EQ(c.compress_ratios.size(), 43u);
-  EXPECT_EQ(c.norm_eps, 1e-20f);
+  EXPECT_EQ(c.norm_eps, 1e-20);
   EXPECT_EQ(c.engram_pad_id, 2);
   EXPECT_EQ(c.max_seq_len, 1048576);  // 16 * 65536: not stated there
   EXPECT_EQ(c.n_activated_experts, 6);

@@ -60,6 +60,9 @@ TEST(ReleasedShape, OneTokenReadsWhatItNeeds) {
     const std::string name(entry.tensor->name);
     const int64_t here = resident_bytes(*entry.tensor);
     resident += here;
+    // The scales of dense draft weights are small and were read when the checkpoint was opened.
+    if (name.starts_with("mtp.") && name.ends_with(".scale") && name.find(".experts.") == std::string::npos)
+      continue;
     const bool unused = name.starts_with("mtp.") || name.starts_with("vision.") ||
                         name.starts_with("aligner.") || std::regex_match(name, other_expert);
     if (unused) {
