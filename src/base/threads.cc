@@ -11,7 +11,7 @@ namespace fathom {
 ThreadPool::ThreadPool(int num_threads) {
   FATHOM_CHECK_LE(1, num_threads);
   workers_.reserve(static_cast<size_t>(num_threads - 1));
-  for (int i = 1; i < num_threads; ++i) workers_.emplace_back([this] { worker_main(); });
+  for (int i = 1; i < num_threads; ++i) workers_.emplace_back([this, i] { worker_main(i); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -23,15 +23,15 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-void ThreadPool::work(const Loop& loop) {
+void ThreadPool::work(const Loop& loop, int worker) {
   for (;;) {
     const int64_t begin = next_.fetch_add(loop.grain, std::memory_order_relaxed);
     if (begin >= loop.count) return;
-    (*loop.body)(begin, std::min(begin + loop.grain, loop.count));
+    (*loop.body)(begin, std::min(begin + loop.grain, loop.count), worker);
   }
 }
 
-void ThreadPool::worker_main() {
+void ThreadPool::worker_main(int worker) {
   uint64_t seen = 0;
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -40,7 +40,7 @@ void ThreadPool::worker_main() {
     seen = generation_;
     const Loop loop = loop_;
     lock.unlock();
-    work(loop);
+    work(loop, worker);
     lock.lock();
     if (--running_ == 0) done_.notify_one();
   }
@@ -48,10 +48,14 @@ void ThreadPool::worker_main() {
 
 void ThreadPool::parallel_for(int64_t count, int64_t grain,
                               const std::function<void(int64_t, int64_t)>& body) {
+  parallel_for_workers(count, grain, [&body](int64_t begin, int64_t end, int) { body(begin, end); });
+}
+
+void ThreadPool::parallel_for_workers(int64_t count, int64_t grain, const WorkerBody& body) {
   if (count <= 0) return;
   grain = std::max<int64_t>(grain, 1);
   if (workers_.empty() || count <= grain) {
-    for (int64_t i = 0; i < count; i += grain) body(i, std::min(i + grain, count));
+    for (int64_t i = 0; i < count; i += grain) body(i, std::min(i + grain, count), 0);
     return;
   }
   std::lock_guard caller(caller_mutex_);
@@ -64,7 +68,7 @@ void ThreadPool::parallel_for(int64_t count, int64_t grain,
     ++generation_;
   }
   wake_.notify_all();
-  work(loop);
+  work(loop, 0);
   std::unique_lock lock(mutex_);
   done_.wait(lock, [&] { return running_ == 0; });
 }

@@ -16,6 +16,8 @@ namespace fathom {
 
 class ThreadPool {
  public:
+  using WorkerBody = std::function<void(int64_t begin, int64_t end, int worker)>;
+
   /// `num_threads` workers in all, the caller included (at least 1). Workers sleep between loops.
   explicit ThreadPool(int num_threads);
   ~ThreadPool();
@@ -29,14 +31,18 @@ class ThreadPool {
   /// a call from inside a body is not allowed. `body` must not throw.
   void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
 
+  /// The same, with the number of the worker, 0 <= worker < num_threads(): for memory of its own to work in.
+  /// Worker 0 is the caller.
+  void parallel_for_workers(int64_t count, int64_t grain, const WorkerBody& body);
+
  private:
   struct Loop {
-    const std::function<void(int64_t, int64_t)>* body = nullptr;
+    const WorkerBody* body = nullptr;
     int64_t count = 0;
     int64_t grain = 1;
   };
-  void work(const Loop& loop);
-  void worker_main();
+  void work(const Loop& loop, int worker);
+  void worker_main(int worker);
 
   std::vector<std::thread> workers_;
   std::mutex caller_mutex_;  // held for the whole of one loop

@@ -8,13 +8,9 @@
 namespace fathom::cpu {
 namespace {
 
-struct RowKeys {
-  std::vector<float> values;  // [keys, head_dim]
-  std::vector<const float*> pointers;
-};
-
-// The keys row `r` of span `s` sees: window positions ascending, then picked groups ascending.
-void gather_keys(const SparseAttentionParams& p, size_t s, int64_t r, RowKeys& keys) {
+// The keys row `r` of span `s` sees, unpacked: window positions ascending, then picked groups ascending.
+void gather_keys(const SparseAttentionParams& p, size_t s, int64_t r, Scratch& scratch,
+                 std::vector<const float*>& keys) {
   const int64_t dim = p.q.shape[2];
   const RowSpan& span = p.spans[s];
   const int64_t window_bytes = window_record(dim).bytes();
@@ -24,10 +20,9 @@ void gather_keys(const SparseAttentionParams& p, size_t s, int64_t r, RowKeys& k
   const int64_t num_window = position - first + 1;
   const int64_t num_picked = p.compressed.empty() ? 0 : elements<int32_t>(p.num_picked)[r];
   const int64_t num_keys = num_window + num_picked;
-  keys.values.resize(static_cast<size_t>(num_keys * dim));
-  keys.pointers.resize(static_cast<size_t>(num_keys));
-  float* at = keys.values.data();
-  for (int64_t k = 0; k < num_keys; ++k) keys.pointers[static_cast<size_t>(k)] = at + k * dim;
+  float* at = scratch.floats(Scratch::keys, num_keys * dim);
+  keys.clear();
+  for (int64_t k = 0; k < num_keys; ++k) keys.push_back(at + k * dim);
   for (int64_t t = first; t <= position; ++t, at += dim) {
     const std::byte* record =
         t >= span.first_position
@@ -80,31 +75,32 @@ void sparse_attention(const Context& context, const SparseAttentionParams& p) {
   // With few rows their heads are shared out too; each head is computed the same way either way.
   const int64_t parts =
       rows >= 2 * context.pool.num_threads() ? 1 : std::min<int64_t>(heads, context.pool.num_threads());
-  context.pool.parallel_for(rows * parts, 1, [&](int64_t begin, int64_t end) {
-    RowKeys keys;
-    std::vector<float> queries(static_cast<size_t>(heads * dim));
+  context.pool.parallel_for_workers(rows * parts, 1, [&](int64_t begin, int64_t end, int worker) {
+    Scratch& scratch = context.worker[static_cast<size_t>(worker)];
+    float* queries = scratch.floats(Scratch::queries, heads * dim);
+    float* o = scratch.floats(Scratch::attended, heads * dim);
+    std::vector<const float*> keys;
     std::vector<const float*> query_rows(static_cast<size_t>(heads));
-    for (int64_t h = 0; h < heads; ++h) query_rows[static_cast<size_t>(h)] = queries.data() + h * dim;
-    std::vector<float> o(static_cast<size_t>(heads * dim));
+    for (int64_t h = 0; h < heads; ++h) query_rows[static_cast<size_t>(h)] = queries + h * dim;
     std::vector<double> scores;
     for (int64_t task = begin; task < end; ++task) {
       const int64_t r = task / parts;
       const int64_t first_head = heads * (task % parts) / parts;
       const int64_t num_heads = heads * (task % parts + 1) / parts - first_head;
-      gather_keys(p, static_cast<size_t>(span_of[static_cast<size_t>(r)]), r, keys);
-      to_floats(q + (r * heads + first_head) * dim, num_heads * dim, queries.data());
+      gather_keys(p, static_cast<size_t>(span_of[static_cast<size_t>(r)]), r, scratch, keys);
+      to_floats(q + (r * heads + first_head) * dim, num_heads * dim, queries);
       attend(context,
              {.queries = query_rows.data(),
               .num_heads = num_heads,
-              .keys = keys.pointers.data(),
-              .num_keys = static_cast<int64_t>(keys.pointers.size()),
+              .keys = keys.data(),
+              .num_keys = static_cast<int64_t>(keys.size()),
               .dim = dim,
               .sinks = sinks.data() + first_head},
-             scores, o.data());
+             scores, o);
       const Rotation rotation(positions[r], p.freqs, true);
-      for (int64_t h = 0; h < num_heads; ++h) rotation.apply(o.data() + h * dim, dim);
+      for (int64_t h = 0; h < num_heads; ++h) rotation.apply(o + h * dim, dim);
       bf16* at = out + (r * heads + first_head) * dim;
-      for (int64_t i = 0; i < num_heads * dim; ++i) at[i] = to_bf16(o[static_cast<size_t>(i)]);
+      for (int64_t i = 0; i < num_heads * dim; ++i) at[i] = to_bf16(o[i]);
     }
   });
 }

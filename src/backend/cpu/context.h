@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <span>
 
 #include "backend/cpu/dot.h"
+#include "backend/cpu/scratch.h"
 #include "base/check.h"
 #include "base/threads.h"
 #include "ops/tensor_ref.h"
@@ -16,6 +18,8 @@ namespace fathom::cpu {
 struct Context {
   ThreadPool& pool;
   DotKernels kernels;
+  Scratch& scratch;           // of the operation; not for use inside a parallel body
+  std::span<Scratch> worker;  // one for each of the pool's workers
 
   /// x . w over n floats, in the fixed order of dot.h.
   double dot(const float* x, const float* w, int64_t n) const {

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <vector>
 
 #include "backend/cpu/kernels.h"
 
@@ -13,7 +14,10 @@ constexpr std::align_val_t buffer_alignment{64};
 
 class ExactCpuOps final : public Ops {
  public:
-  explicit ExactCpuOps(int num_threads) : pool_(num_threads), context_{pool_, cpu::select_dot_kernels()} {}
+  explicit ExactCpuOps(int num_threads)
+      : pool_(num_threads),
+        worker_(static_cast<size_t>(num_threads)),
+        context_{pool_, cpu::select_dot_kernels(), scratch_, worker_} {}
 
   std::string_view name() const override { return "cpu-exact"; }
 
@@ -56,6 +60,8 @@ class ExactCpuOps final : public Ops {
   }
 
   ThreadPool pool_;
+  cpu::Scratch scratch_;
+  std::vector<cpu::Scratch> worker_;
   cpu::Context context_;
 };
 

@@ -36,15 +36,15 @@ Status linear(const Context& context, const LinearParams& p) {
   FATHOM_CHECK_EQ(p.out.shape[0], rows);
   FATHOM_CHECK_EQ(p.out.shape[1], out);
   will_need(p.weight);
-  std::vector<float> x(static_cast<size_t>(rows * in));
-  prepare_input(context, elements<bf16>(p.in), rows, in, p.weight.quantized(), x.data());
+  float* x = context.scratch.floats(Scratch::input, rows * in);
+  prepare_input(context, elements<bf16>(p.in), rows, in, p.weight.quantized(), x);
   if (p.out.dtype == DType::f32) {
     float* y = elements<float>(p.out);
-    return multiply(context, x.data(), rows, in, p.weight, 0, out,
+    return multiply(context, x, rows, in, p.weight, 0, out,
                     [&](int64_t r, int64_t o, double v) { y[r * out + o] = static_cast<float>(v); });
   }
   bf16* y = elements<bf16>(p.out);
-  return multiply(context, x.data(), rows, in, p.weight, 0, out,
+  return multiply(context, x, rows, in, p.weight, 0, out,
                   [&](int64_t r, int64_t o, double v) { y[r * out + o] = to_bf16(v); });
 }
 
@@ -56,12 +56,12 @@ Status grouped_linear(const Context& context, const GroupedLinearParams& p) {
   FATHOM_CHECK_EQ(p.in.shape[1], in * p.groups);
   FATHOM_CHECK_EQ(p.out.shape[1], out);
   will_need(p.weight);
-  std::vector<float> x(static_cast<size_t>(rows * in * p.groups));
-  prepare_input(context, elements<bf16>(p.in), rows, in * p.groups, false, x.data());
+  float* x = context.scratch.floats(Scratch::input, rows * in * p.groups);
+  prepare_input(context, elements<bf16>(p.in), rows, in * p.groups, false, x);
   bf16* y = elements<bf16>(p.out);
   for (int64_t g = 0; g < p.groups; ++g) {
     FATHOM_TRY(
-        multiply(context, x.data() + g * in, rows, in * p.groups, p.weight, g * group_out, group_out,
+        multiply(context, x + g * in, rows, in * p.groups, p.weight, g * group_out, group_out,
                  [&](int64_t r, int64_t o, double v) { y[r * out + g * group_out + o] = to_bf16(v); }));
   }
   return {};

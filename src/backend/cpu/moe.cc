@@ -33,35 +33,29 @@ float swiglu(float gate, float up, double limit, float weight) {
 
 namespace {
 
-// One expert on `rows` prepared inputs (f32 [rows, dim] on the FP8 grid): bf16 results [rows, dim].
-// `weight` (f32 [rows]) may be null: all ones.
+// One expert on `rows` prepared inputs (f32 [rows, dim] on the FP8 grid): bf16 values as float [rows, dim] to
+// `out`. `weight` (f32 [rows]) may be null: all ones.
 Status expert(const Context& context, const ExpertWeights& e, const float* x, int64_t rows,
-              const float* weight, double limit, std::vector<bf16>& out) {
+              const float* weight, double limit, float* out) {
   const int64_t dim = e.w1.in();
   const int64_t inter = e.w1.out();
-  std::vector<bf16> gate(static_cast<size_t>(rows * inter));
-  std::vector<bf16> up(gate.size());
-  FATHOM_TRY(multiply(context, x, rows, dim, e.w1, 0, inter, [&](int64_t r, int64_t o, double v) {
-    gate[static_cast<size_t>(r * inter + o)] = to_bf16(v);
-  }));
-  FATHOM_TRY(multiply(context, x, rows, dim, e.w3, 0, inter, [&](int64_t r, int64_t o, double v) {
-    up[static_cast<size_t>(r * inter + o)] = to_bf16(v);
-  }));
-  std::vector<float> hidden(gate.size());
+  float* gate = context.scratch.floats(Scratch::gate, rows * inter);
+  float* up = context.scratch.floats(Scratch::up, rows * inter);
+  float* hidden = context.scratch.floats(Scratch::hidden, rows * inter);
+  const auto rounded = [](float* to, int64_t columns) {
+    return [=](int64_t r, int64_t o, double v) { to[r * columns + o] = to_float(to_bf16(v)); };
+  };
+  FATHOM_TRY(multiply(context, x, rows, dim, e.w1, 0, inter, rounded(gate, inter)));
+  FATHOM_TRY(multiply(context, x, rows, dim, e.w3, 0, inter, rounded(up, inter)));
   context.pool.parallel_for(rows, 4, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      float* row = hidden.data() + r * inter;
-      for (int64_t i = 0; i < inter; ++i) {
-        const auto at = static_cast<size_t>(r * inter + i);
-        row[i] = swiglu(to_float(gate[at]), to_float(up[at]), limit, weight == nullptr ? 1.0f : weight[r]);
-      }
+      float* row = hidden + r * inter;
+      for (int64_t i = 0; i < inter; ++i)
+        row[i] = swiglu(gate[r * inter + i], up[r * inter + i], limit, weight == nullptr ? 1.0f : weight[r]);
       round_to_fp8_grid(row, inter);
     }
   });
-  out.resize(static_cast<size_t>(rows * dim));
-  return multiply(context, hidden.data(), rows, inter, e.w2, 0, dim, [&](int64_t r, int64_t o, double v) {
-    out[static_cast<size_t>(r * dim + o)] = to_bf16(v);
-  });
+  return multiply(context, hidden, rows, inter, e.w2, 0, dim, rounded(out, dim));
 }
 
 }  // namespace
@@ -71,13 +65,13 @@ void route(const Context& context, const RouteParams& p) {
   const int64_t dim = p.x.shape[1];
   const int64_t n = p.gate.shape[0];
   const int64_t k = p.experts.shape[1];
-  std::vector<float> x(static_cast<size_t>(rows * dim));
+  float* x = context.scratch.floats(Scratch::input, rows * dim);
   std::vector<float> logits(static_cast<size_t>(rows * n));
-  prepare_input(context, elements<bf16>(p.x), rows, dim, false, x.data());
-  const Status done = multiply(context, x.data(), rows, dim, Weight{p.gate, {}, {}}, 0, n,
-                               [&](int64_t r, int64_t o, double v) {
-                                 logits[static_cast<size_t>(r * n + o)] = static_cast<float>(v);
-                               });
+  prepare_input(context, elements<bf16>(p.x), rows, dim, false, x);
+  const Status done =
+      multiply(context, x, rows, dim, Weight{p.gate, {}, {}}, 0, n, [&](int64_t r, int64_t o, double v) {
+        logits[static_cast<size_t>(r * n + o)] = static_cast<float>(v);
+      });
   FATHOM_CHECK(done.has_value());  // a plain weight has no scales
   std::vector<float> bias(static_cast<size_t>(n));
   load_floats(p.bias, 0, n, bias.data());
@@ -123,8 +117,8 @@ Status expert_layer(const Context& context, const ExpertLayerParams& p) {
   const int64_t k = p.experts.shape[1];
   const int32_t* experts = elements<int32_t>(p.experts);
   const float* weights = elements<float>(p.weights);
-  std::vector<float> x(static_cast<size_t>(rows * dim));
-  prepare_input(context, elements<bf16>(p.x), rows, dim, true, x.data());
+  float* x = context.scratch.floats(Scratch::input, rows * dim);
+  prepare_input(context, elements<bf16>(p.x), rows, dim, true, x);
 
   struct Use {
     int64_t row;
@@ -142,30 +136,28 @@ Status expert_layer(const Context& context, const ExpertLayerParams& p) {
     if (!uses[e].empty()) read_ahead(p.routed[e]);
   read_ahead(*p.shared);
 
-  std::vector<float> sum(static_cast<size_t>(rows * dim), 0.0f);
-  std::vector<float> gathered;
-  std::vector<float> gathered_weights;
-  std::vector<bf16> result;
+  float* sum = context.scratch.floats(Scratch::sum, rows * dim);
+  float* result = context.scratch.floats(Scratch::result, rows * dim);
+  std::fill_n(sum, rows * dim, 0.0f);
+  std::vector<float> row_weights;
   for (size_t e = 0; e < uses.size(); ++e) {
     if (uses[e].empty()) continue;
-    gathered.clear();
-    gathered_weights.clear();
-    for (const Use& use : uses[e]) {
-      gathered.insert(gathered.end(), x.begin() + use.row * dim, x.begin() + (use.row + 1) * dim);
-      gathered_weights.push_back(use.weight);
-    }
     const auto count = static_cast<int64_t>(uses[e].size());
-    FATHOM_TRY(expert(context, p.routed[e], gathered.data(), count, gathered_weights.data(), p.swiglu_limit,
-                      result));
+    float* gathered = context.scratch.floats(Scratch::gathered, count * dim);
+    row_weights.clear();
+    for (const Use& use : uses[e]) {
+      std::copy_n(x + use.row * dim, dim, gathered + static_cast<int64_t>(row_weights.size()) * dim);
+      row_weights.push_back(use.weight);
+    }
+    FATHOM_TRY(expert(context, p.routed[e], gathered, count, row_weights.data(), p.swiglu_limit, result));
     for (int64_t i = 0; i < count; ++i) {
-      float* row = sum.data() + uses[e][static_cast<size_t>(i)].row * dim;
-      for (int64_t d = 0; d < dim; ++d) row[d] += to_float(result[static_cast<size_t>(i * dim + d)]);
+      float* row = sum + uses[e][static_cast<size_t>(i)].row * dim;
+      for (int64_t d = 0; d < dim; ++d) row[d] += result[i * dim + d];
     }
   }
-  FATHOM_TRY(expert(context, *p.shared, x.data(), rows, nullptr, p.swiglu_limit, result));
+  FATHOM_TRY(expert(context, *p.shared, x, rows, nullptr, p.swiglu_limit, result));
   bf16* out = elements<bf16>(p.out);
-  for (int64_t i = 0; i < rows * dim; ++i)
-    out[i] = to_bf16(sum[static_cast<size_t>(i)] + to_float(result[static_cast<size_t>(i)]));
+  for (int64_t i = 0; i < rows * dim; ++i) out[i] = to_bf16(sum[i] + result[i]);
   return {};
 }
 

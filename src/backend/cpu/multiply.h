@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <vector>
 
 #include "backend/cpu/context.h"
 #include "backend/cpu/kernels.h"
@@ -16,11 +15,11 @@ Status multiply(const Context& context, const float* x, int64_t rows, int64_t in
   constexpr int64_t tile_rows = 4;  // input rows per pass over them
   const int64_t in = weight.in();
   std::atomic<bool> bad_scale{false};
-  context.pool.parallel_for(num_out, tile_out, [&](int64_t begin, int64_t end) {
-    std::vector<float> unpacked(static_cast<size_t>(tile_out * in));
+  context.pool.parallel_for_workers(num_out, tile_out, [&](int64_t begin, int64_t end, int worker) {
+    float* unpacked = context.worker[static_cast<size_t>(worker)].floats(Scratch::weights, tile_out * in);
     const float* w[tile_out];
     for (int64_t o = begin; o < end; ++o) {
-      float* row = unpacked.data() + (o - begin) * in;
+      float* row = unpacked + (o - begin) * in;
       if (!load_row(weight, first_out + o, row)) bad_scale = true;
       w[o - begin] = row;
     }

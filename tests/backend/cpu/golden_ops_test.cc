@@ -243,7 +243,8 @@ TEST_F(GoldenOps, SparseAttention) {
   const std::vector<float> sinks = golden.floats("attn_sink");
   const std::vector<int32_t> indices = golden.values<int32_t>("indices");
   ThreadPool pool(1);
-  const cpu::Context context{pool, cpu::select_dot_kernels()};
+  cpu::Scratch scratch;
+  const cpu::Context context{pool, cpu::select_dot_kernels(), scratch, {&scratch, 1}};
   std::vector<float> out(5 * 4 * 64);
   std::vector<double> scores;
   for (size_t r = 0; r < 5; ++r) {
