@@ -8,6 +8,22 @@
 
 namespace fathom {
 
+namespace {
+
+// Loops follow each other within microseconds, and waking a sleeper costs many: wait awake for a moment.
+template <class Condition>
+bool wait_awake(const Condition& condition) {
+  for (int i = 0; i < 4000; ++i) {
+    if (condition()) return true;
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  return condition();
+}
+
+}  // namespace
+
 ThreadPool::ThreadPool(int num_threads) {
   FATHOM_CHECK_LE(1, num_threads);
   workers_.reserve(static_cast<size_t>(num_threads - 1));
@@ -33,8 +49,9 @@ void ThreadPool::work(const Loop& loop, int worker) {
 
 void ThreadPool::worker_main(int worker) {
   uint64_t seen = 0;
-  std::unique_lock lock(mutex_);
   for (;;) {
+    wait_awake([&] { return generation_.load(std::memory_order_relaxed) != seen; });
+    std::unique_lock lock(mutex_);
     wake_.wait(lock, [&] { return stopping_ || generation_ != seen; });
     if (stopping_) return;
     seen = generation_;
@@ -69,6 +86,7 @@ void ThreadPool::parallel_for_workers(int64_t count, int64_t grain, const Worker
   }
   wake_.notify_all();
   work(loop, 0);
+  wait_awake([&] { return running_.load(std::memory_order_relaxed) == 0; });
   std::unique_lock lock(mutex_);
   done_.wait(lock, [&] { return running_ == 0; });
 }

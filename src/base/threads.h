@@ -46,12 +46,13 @@ class ThreadPool {
 
   std::vector<std::thread> workers_;
   std::mutex caller_mutex_;  // held for the whole of one loop
-  std::mutex mutex_;         // guards everything below but next_
+  std::mutex mutex_;         // guards loop_ and stopping_
   std::condition_variable wake_, done_;
   Loop loop_;
-  uint64_t generation_ = 0;
-  int running_ = 0;
   bool stopping_ = false;
+  // Written under mutex_, also read without it by those who wait a little before they sleep.
+  std::atomic<uint64_t> generation_{0};
+  std::atomic<int> running_{0};
   std::atomic<int64_t> next_{0};
 };
 
