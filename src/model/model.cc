@@ -95,9 +95,11 @@ Result<Logits> Model::forward(Workspace& workspace, std::span<const SequenceRows
   std::vector<SequenceRows> chunk;
   int64_t room = workspace.max_rows();
   const auto flush = [&]() -> Status {
-    const Status done = run_chunk(workspace, chunk, trace, logits);
-    if (!done)
+    Status done = run_chunk(workspace, chunk, trace, logits);
+    if (!done) {
       for (const SequenceRows& r : rows) r.sequence->poison();
+      done = fail(with_file(std::move(done).error()));
+    }
     chunk.clear();
     room = workspace.max_rows();
     return done;
@@ -116,6 +118,14 @@ Result<Logits> Model::forward(Workspace& workspace, std::span<const SequenceRows
   }
   if (!chunk.empty()) FATHOM_TRY(flush());
   return logits;
+}
+
+// Operations know a tensor by its name alone: says which file it is in.
+Error Model::with_file(Error error) const {
+  const std::string_view tensor = std::string_view(error.message).substr(0, error.message.find(": "));
+  if (const std::string_view file = checkpoint_.file_of(tensor); !file.empty())
+    error.message = fmt::format("{}: {}", file, error.message);
+  return error;
 }
 
 Batch Model::make_batch(Workspace& workspace, std::span<const SequenceRows> chunk, Trace* trace) const {

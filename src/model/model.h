@@ -73,6 +73,7 @@ class Model {
   Model(ModelConfig config, Tokenizer tokenizer, TokenMap token_map, EngramLayout engram,
         Checkpoint checkpoint, TensorTable tensors, Ops& ops);
   Status prepare_rope();
+  Error with_file(Error error) const;
   Status check_rows(std::span<const SequenceRows> rows) const;
   Status run_chunk(Workspace& workspace, std::span<const SequenceRows> chunk, Trace* trace,
                    Logits& logits) const;
