@@ -17,8 +17,8 @@
 #include "model/manifest.h"
 #include "model/sequence.h"
 #include "model/tensor_table.h"
+#include "model/tokenizer_match.h"
 #include "model/workspace.h"
-#include "text/token_map.h"
 #include "text/tokenizer.h"
 
 namespace fathom {
@@ -79,9 +79,8 @@ void check_tokenizer(const std::filesystem::path& directory, Report& report) {
     report.problems.push_back(tokenizer.error().message);
     return;
   }
-  if (tokenizer->vocab_size() != report.config.vocab_size)
-    report.problems.push_back(fmt::format("tokenizer.json: {} entries, expected vocab_size {} of config.json",
-                                          tokenizer->vocab_size(), report.config.vocab_size));
+  const auto map = match_tokenizer(report.config, *tokenizer);
+  if (!map) report.problems.push_back(map.error().message);
 }
 
 void check_weights(const std::filesystem::path& directory, const std::vector<ExpectedTensor>& manifest,

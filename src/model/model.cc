@@ -6,30 +6,15 @@
 #include <unordered_set>
 
 #include "model/rope_table.h"
+#include "model/tokenizer_match.h"
 #include "model/trace_tensors.h"
 
 namespace fathom {
-namespace {
-
-// The tokenizer must be the one the checkpoint was made with: the n-gram hashes derive from it (spec 3).
-Status check_tokenizer(const ModelConfig& config, const Tokenizer& tokenizer, const TokenMap& map) {
-  if (tokenizer.vocab_size() != config.vocab_size)
-    return fail(ErrorCode::format, "tokenizer.json: {} entries, expected vocab_size {} of config.json",
-                tokenizer.vocab_size(), config.vocab_size);
-  if (!config.engram_layer_ids.empty() && map.size != config.engram_compressed_vocab_size)
-    return fail(ErrorCode::format,
-                "tokenizer.json: {} compressed ids, expected engram_compressed_vocab_size {} of config.json",
-                map.size, config.engram_compressed_vocab_size);
-  return {};
-}
-
-}  // namespace
 
 Result<std::unique_ptr<Model>> Model::load(const std::filesystem::path& directory, Ops& ops) {
   FATHOM_ASSIGN(ModelConfig config, load_config(directory));
   FATHOM_ASSIGN(Tokenizer tokenizer, Tokenizer::load(directory));
-  FATHOM_ASSIGN(TokenMap token_map, derive_token_map(tokenizer));
-  FATHOM_TRY(check_tokenizer(config, tokenizer, token_map));
+  FATHOM_ASSIGN(TokenMap token_map, match_tokenizer(config, tokenizer));
   FATHOM_ASSIGN(EngramLayout engram, make_engram_layout(config));
   FATHOM_ASSIGN(Checkpoint checkpoint, Checkpoint::open(directory));
   FATHOM_ASSIGN(TensorTable tensors, TensorTable::bind(checkpoint, config));
