@@ -53,12 +53,12 @@ void read_compression(ConfigReader& r, const ConfigKeys& keys, ModelConfig& c) {
   c.index_source_layers = r.integers(keys.index_source_layers, 1024, layer_id_range);
   c.candidate_source_layer = r.integer(keys.candidate_source_layer, {-1, layer_id_range.max});
   if (c.candidate_source_layer >= 0) {
-    c.candidate_topk_blocks = r.integer("candidate_topk_blocks", {1, 1 << 24});
+    c.candidate_topk_blocks = r.integer("candidate_topk_blocks", {1, 1 << 16});
     c.candidate_block_size = r.integer("candidate_block_size", {1, 1 << 16});
   }
   c.index_n_heads = r.integer("index_n_heads", head_range);
   c.index_head_dim = r.integer("index_head_dim", {32, 8192});
-  c.index_topk = r.integer("index_topk", {1, 1 << 20});
+  c.index_topk = r.integer("index_topk", {1, 1 << 16});
 }
 
 void read_experts(ConfigReader& r, const ConfigKeys& keys, ModelConfig& c) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "backend/cpu/dot.h"
 #include "backend/cpu/scratch.h"
@@ -72,15 +73,13 @@ inline void rms_norm_row(const Context& context, const float* x, const float* we
 
 /// cos and sin of one position's angles; the angle is an f32 product (spec 1, Attention).
 struct Rotation {
-  static constexpr int64_t max_pairs = 128;
-  int64_t pairs = 0;
-  float cosine[max_pairs];
-  float sine[max_pairs];
+  int64_t pairs;
+  std::vector<float> cosine, sine;
 
-  Rotation(int64_t position, const TensorView& freqs, bool inverse) : pairs(freqs.shape[0]) {
-    FATHOM_CHECK_LE(pairs, max_pairs);
+  Rotation(int64_t position, const TensorView& freqs, bool inverse)
+      : pairs(freqs.shape[0]), cosine(static_cast<size_t>(pairs)), sine(static_cast<size_t>(pairs)) {
     const float* f = elements<float>(freqs);
-    for (int64_t i = 0; i < pairs; ++i) {
+    for (size_t i = 0; i < cosine.size(); ++i) {
       const float angle = static_cast<float>(position) * f[i];
       cosine[i] = static_cast<float>(std::cos(static_cast<double>(angle)));
       sine[i] = static_cast<float>(std::sin(static_cast<double>(angle)));
@@ -91,7 +90,7 @@ struct Rotation {
   /// Rotates the last 2 * pairs of n values, adjacent elements being a pair; rounds them to bf16.
   void apply(float* x, int64_t n) const {
     float* tail = x + n - 2 * pairs;
-    for (int64_t i = 0; i < pairs; ++i) {
+    for (size_t i = 0; i < cosine.size(); ++i) {
       const float a = tail[2 * i];
       const float b = tail[2 * i + 1];
       tail[2 * i] = round_bf16(a * cosine[i] - b * sine[i]);

@@ -373,6 +373,39 @@ TEST(EngramGather, RowsSideBySideAndNanScales) {
   EXPECT_EQ(refused.error().message, "t.scale: expected E8M0 scales, found NaN (0xFF)");
 }
 
+// The largest sizes a configuration may ask for are computed, not refused half-way.
+TEST(Ops, LargestSizesOfAConfiguration) {
+  const auto ops = make_exact_cpu_ops(1);
+  constexpr int64_t ratio = 1024;
+  const HostTensor<float> kv({ratio, 4}, std::vector<float>(ratio * 4, 2.0f));
+  const HostTensor<float> score({ratio, 4});
+  HostTensor<float> ring({ratio + 1, 2, 4});
+  HostTensor<bf16> latent({1, 4});
+  const RowSpan span{0, ratio, 0};
+  const GroupSpan group{0, 1, 0};
+  const RingView open{ring.ref().data, ratio + 1};
+  ops->pool_groups({.kv = kv.view(),
+                    .score = score.view(),
+                    .ratio = ratio,
+                    .spans = {&span, 1},
+                    .groups = {&group, 1},
+                    .open = {&open, 1},
+                    .out = latent.ref()});
+  EXPECT_EQ(as_floats(latent), std::vector<float>(4, 2.0f));
+
+  HostTensor<bf16> x({1, 1, 8192});
+  const HostTensor<int32_t> positions({1}, {3});
+  const HostTensor<float> freqs({4096});
+  ops->rope({.x = x.ref(), .positions = positions.view(), .freqs = freqs.view()});
+
+  HostTensor<bf16> stream({1, 16, 4}, std::vector<bf16>(64, to_bf16(1.0f)));
+  const HostTensor<bf16> y({1, 4});
+  const HostTensor<float> post({1, 16});
+  const HostTensor<float> comb({1, 16, 16}, std::vector<float>(256, 1.0f / 16));
+  ops->expand({.y = y.view(), .post = post.view(), .comb = comb.view(), .stream = stream.ref()});
+  EXPECT_EQ(as_floats(stream), std::vector<float>(64, 1.0f));
+}
+
 TEST(Ops, NoRowsIsNoWork) {
   const auto ops = make_exact_cpu_ops(2);
   const HostTensor<bf16> in({0, 64});
