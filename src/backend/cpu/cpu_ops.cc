@@ -1,16 +1,14 @@
 #include "backend/cpu/cpu_ops.h"
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 #include <vector>
 
 #include "backend/cpu/kernels.h"
 
 namespace fathom {
 namespace {
-
-constexpr std::align_val_t buffer_alignment{64};
 
 class ExactCpuOps final : public Ops {
  public:
@@ -23,12 +21,13 @@ class ExactCpuOps final : public Ops {
 
   Result<Buffer> allocate(int64_t bytes) override {
     FATHOM_CHECK_LE(0, bytes);
-    const auto size = static_cast<size_t>(bytes == 0 ? 1 : bytes);
-    void* data = ::operator new(size, buffer_alignment, std::nothrow);
-    if (data == nullptr) return fail(ErrorCode::out_of_memory, "cannot allocate {} bytes", bytes);
-    std::memset(data, 0, size);
-    return Buffer(static_cast<std::byte*>(data), bytes, nullptr,
-                  [](void*, std::byte* at, int64_t) { ::operator delete(at, buffer_alignment); });
+    // calloc takes large blocks from the kernel as zero pages: memory is used when it is first written.
+    constexpr size_t alignment = 64;
+    void* block = std::calloc(static_cast<size_t>(bytes) + alignment, 1);
+    if (block == nullptr) return fail(ErrorCode::out_of_memory, "cannot allocate {} bytes", bytes);
+    const auto address = (reinterpret_cast<uintptr_t>(block) + alignment - 1) / alignment * alignment;
+    return Buffer(reinterpret_cast<std::byte*>(address), bytes, block,
+                  [](void* owner, std::byte*, int64_t) { std::free(owner); });
   }
   void copy_in(TensorRef to, const void* from) override { copy(to.data, from, TensorView(to).bytes()); }
   void copy_out(void* to, TensorView from) override { copy(to, from.data, from.bytes()); }
