@@ -40,7 +40,13 @@ make_corpus() {
       copy_small "$to" tests/golden/tiny/model/tokenizer.json models/demo/tokenizer.json
       jq --compact-output '.[] | .text' "$text/tokenize_tiny.json" | one_file_each "$to" ;;
     chat_request) jq --compact-output '.encode[]' "$text/chat.json" | one_file_each "$to" ;;
-    completion) jq --compact-output '.parse[]' "$text/chat.json" | one_file_each "$to" ;;
+    completion)  # a byte for the mode (bit 0: thinking) and the size of pieces, then the text
+      local case=0 count
+      count=$(jq '.parse | length' "$text/chat.json")
+      for ((case = 0; case < count; ++case)); do
+        jq --join-output ".parse[$case] | (if .thinking_mode == \"thinking\" then \"1\" else \"0\" end) + .completion" \
+          "$text/chat.json" >"$to/case_$case"
+      done ;;
     *) ;;  # starts from nothing
   esac
 }
