@@ -8,23 +8,18 @@
 
 namespace fathom {
 
-namespace {
-
 // Loops follow each other within microseconds, and waking a sleeper costs many: wait awake for a moment.
 template <class Condition>
-bool wait_awake(const Condition& condition) {
-  for (int i = 0; i < 4000; ++i) {
-    if (condition()) return true;
+void ThreadPool::wait_awake(const Condition& condition) const {
+  for (int i = 0; i < patience_ && !condition(); ++i) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
   }
-  return condition();
 }
 
-}  // namespace
-
-ThreadPool::ThreadPool(int num_threads) {
+// With more workers than processors, one that waits awake keeps another from working.
+ThreadPool::ThreadPool(int num_threads) : patience_(num_threads <= available_processors() ? 4000 : 0) {
   FATHOM_CHECK_LE(1, num_threads);
   workers_.reserve(static_cast<size_t>(num_threads - 1));
   for (int i = 1; i < num_threads; ++i) workers_.emplace_back([this, i] { worker_main(i); });

@@ -41,9 +41,12 @@ class ThreadPool {
     int64_t count = 0;
     int64_t grain = 1;
   };
+  template <class Condition>
+  void wait_awake(const Condition& condition) const;
   void work(const Loop& loop, int worker);
   void worker_main(int worker);
 
+  int patience_;  // how long to wait awake
   std::vector<std::thread> workers_;
   std::mutex caller_mutex_;  // held for the whole of one loop
   std::mutex mutex_;         // guards loop_ and stopping_

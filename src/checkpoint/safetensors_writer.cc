@@ -115,10 +115,30 @@ Result<std::string> safetensors_header(std::span<const TensorView> tensors,
   return fail(ErrorCode::invalid_argument, "a tensor name or metadata string is not UTF-8");
 }
 
+namespace {
+
+// Where a write to `path` goes: behind its links. Only a regular file may be replaced.
+Result<std::filesystem::path> write_target(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::not_found) {
+    if (!std::filesystem::is_symlink(std::filesystem::symlink_status(path, error))) return path;
+    return fail(ErrorCode::io, "{}: cannot write: a link that leads nowhere", path.string());
+  }
+  if (status.type() != std::filesystem::file_type::regular)
+    return fail(ErrorCode::io, "{}: cannot write: expected a regular file or a new one", path.string());
+  std::filesystem::path target = std::filesystem::canonical(path, error);
+  if (error) return fail(ErrorCode::io, "{}: cannot write: {}", path.string(), error.message());
+  return target;
+}
+
+}  // namespace
+
 Status write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
                          SafetensorsMetadata metadata) {
   FATHOM_ASSIGN(const std::string header, safetensors_header(tensors, metadata));
-  TemporaryFile file(path);
+  FATHOM_ASSIGN(const std::filesystem::path target, write_target(path));
+  TemporaryFile file(target);
   FATHOM_TRY(file.create());
   FATHOM_TRY(file.write(header.data(), header.size()));
   for (const TensorView& tensor : tensors)

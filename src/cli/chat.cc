@@ -15,6 +15,7 @@
 #include "cli/prompt_progress.h"
 #include "cli/signals.h"
 #include "engine/generator.h"
+#include "text/utf8.h"
 
 namespace fathom {
 namespace {
@@ -205,6 +206,8 @@ void add_chat(CLI::App& app, Action& chosen) {
   command->callback([flags, &chosen] {
     flags->answer.check();
     flags->thinking.check();
+    if (find_invalid_utf8(flags->system) != std::string::npos)
+      throw CLI::ValidationError("--system", "expected UTF-8 text");
     chosen = [flags](const Surroundings& surroundings) { return run(*flags, surroundings); };
   });
 }

@@ -144,7 +144,10 @@ void add_generate(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("generate", "Continue a text, or answer a message with --chat");
   const auto flags = std::make_shared<Flags>();
   flags->model.add_to(*command);
-  command->add_option("--prompt", flags->prompt, "The text")->type_name("TEXT");
+  command
+      ->add_option("--prompt", flags->prompt,
+                   "The text; without --chat, special tokens written in it are special tokens")
+      ->type_name("TEXT");
   command->add_option("--prompt-file", flags->prompt_file, "A file with the text")->type_name("FILE");
   command->add_option("input", flags->standard_input, "Read the text from standard input: -")->type_name("");
   command->add_flag("--chat", flags->chat, "The text is a user's message; answer it");

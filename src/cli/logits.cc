@@ -17,13 +17,23 @@ namespace {
 
 struct Flags {
   ModelFlags model;
+  std::string ids_text;  // read here, because the parser's own lists skip empty entries
   std::vector<int32_t> ids;
   std::vector<int64_t> chunks;
   std::filesystem::path out;
   int64_t greedy = 0;
   bool trace = false;
 
-  void check() const {
+  void check() {
+    for (size_t begin = 0; begin <= ids_text.size();) {
+      const size_t end = std::min(ids_text.find(',', begin), ids_text.size());
+      const auto id = parse_whole<int32_t>(std::string_view(ids_text).substr(begin, end - begin));
+      if (!id || *id < 0)
+        throw CLI::ValidationError("--ids", "expected token ids with commas between them, found '" +
+                                                ids_text.substr(begin, end - begin) + "'");
+      ids.push_back(*id);
+      begin = end + 1;
+    }
     const int64_t sum = std::accumulate(chunks.begin(), chunks.end(), int64_t{0});
     if (std::cmp_greater(sum, ids.size()))
       throw CLI::ValidationError("--chunks", "expected sizes with a sum of at most " +
@@ -44,6 +54,12 @@ struct Computation {
 
 Status compute(const Flags& flags, const LoadedModel& loaded, Computation& out) {
   const Model& model = *loaded.model;
+  // The last greedy token is not fed back.
+  const auto positions = static_cast<int64_t>(flags.ids.size()) + std::max<int64_t>(flags.greedy - 1, 0);
+  if (positions > model.config().max_seq_len)
+    return fail(ErrorCode::invalid_argument,
+                "--ids and --greedy: {} positions, expected at most the context of {}", positions,
+                model.config().max_seq_len);
   FATHOM_ASSIGN(Workspace workspace, model.new_workspace(prefill_rows));
   FATHOM_ASSIGN(Sequence sequence, model.new_sequence());
   out.logits.vocab_size = model.config().vocab_size;
@@ -104,12 +120,14 @@ void add_logits(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("logits", "Write the logits of given tokens to a file");
   const auto flags = std::make_shared<Flags>();
   flags->model.add_to(*command);
-  command->add_option("--ids", flags->ids, "Token ids, the whole sequence from its first position")
+  command->add_option("--ids", flags->ids_text, "Token ids, the whole sequence from its first position")
       ->required()
-      ->delimiter(',')
       ->type_name("ID,ID,...");
   command
-      ->add_option("--chunks", flags->chunks, "Sizes of the first chunks; the rest is one. Changes no result")
+      ->add_option(
+          "--chunks", flags->chunks,
+          "Sizes of the first chunks; the rest is one. Changes no result; of a trace only index_score, in "
+          "columns that a row cannot see")
       ->delimiter(',')
       ->check(CLI::Range(int64_t{1}, int64_t{std::numeric_limits<int32_t>::max()}))
       ->type_name("N,N,...");

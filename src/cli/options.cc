@@ -3,24 +3,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <limits>
 #include <random>
 
 #include "base/threads.h"
+#include "text/utf8.h"
 
 namespace fathom {
 namespace {
 
 constexpr int max_threads = 1024;
-
-template <class T>
-std::optional<T> parse_whole(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 uint64_t random_seed() {
   std::random_device device;
@@ -67,7 +59,7 @@ void AnswerFlags::add_to(CLI::App& command) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false);
   command.add_option("--max-tokens", max_tokens, "Ends the answer after so many tokens")
-      ->check(CLI::Range(int64_t{1}, std::numeric_limits<int64_t>::max()))
+      ->check(CLI::Range(int64_t{1}, int64_t{std::numeric_limits<int32_t>::max()}))
       ->capture_default_str();
 }
 
@@ -91,6 +83,9 @@ void AnswerFlags::check() {
     throw CLI::ValidationError(status.error().message);
   for (const std::string& text : stop)
     if (text.empty()) throw CLI::ValidationError("--stop", "expected some text, found none");
+  for (const std::string& text : stop)
+    if (find_invalid_utf8(text) != std::string::npos)
+      throw CLI::ValidationError("--stop", "expected UTF-8 text");
 }
 
 void ThinkingFlags::add_to(CLI::App& command) {

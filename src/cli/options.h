@@ -1,10 +1,12 @@
 // Flags that several commands share, with their checks. A wrong value is a usage error.
 #pragma once
 
+#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sampling/params.h"
@@ -14,6 +16,15 @@ class App;
 }
 
 namespace fathom {
+
+/// A number that takes up the whole of `text`; nothing when it does not, or does not fit T.
+template <class T>
+std::optional<T> parse_whole(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
 
 struct ModelFlags {
   std::filesystem::path directory;

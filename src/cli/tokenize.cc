@@ -19,7 +19,10 @@ Result<std::vector<int32_t>> read_ids(const Json& ids, const Tokenizer& tokenize
     const bool valid = id.is_number_integer() && id >= 0 && id < tokenizer.vocab_size();
     if (!valid)
       return fail(ErrorCode::invalid_argument, "ids[{}]: expected an integer from 0 to {}, found {}", i,
-                  tokenizer.vocab_size() - 1, id.is_number() ? id.dump() : id.type_name());
+                  tokenizer.vocab_size() - 1,
+                  id.is_number()       ? id.dump()
+                  : is_big_integer(id) ? std::string(big_integer_text(id))
+                                       : id.type_name());
     out.push_back(id.get<int32_t>());
   }
   return out;

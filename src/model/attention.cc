@@ -137,19 +137,19 @@ Status Attention::select(Ops& ops, const Batch& b, Workspace& s) const {
   }
   const auto scale = static_cast<float>(std::pow(static_cast<double>(config_.index_head_dim), -0.5) *
                                         std::pow(static_cast<double>(config_.index_n_heads), -0.5));
-  ops.index_select({.queries = q,
-                    .head_weights = weights,
-                    .weight_scale = scale,
-                    .spans = b.spans,
-                    .keys = b.index_keys(plan_.source),
-                    .ratio = plan_.ratio,
-                    .role = plan_.candidates,
-                    .candidate_block_size = config_.candidate_block_size,
-                    .candidates = s.candidates.head(n),
-                    .num_candidates = s.num_candidates.head(n),
-                    .picked = s.picked.head(n),
-                    .num_picked = s.num_picked.head(n),
-                    .scores = scores});
+  FATHOM_TRY(ops.index_select({.queries = q,
+                               .head_weights = weights,
+                               .weight_scale = scale,
+                               .spans = b.spans,
+                               .keys = b.index_keys(plan_.source),
+                               .ratio = plan_.ratio,
+                               .role = plan_.candidates,
+                               .candidate_block_size = config_.candidate_block_size,
+                               .candidates = s.candidates.head(n),
+                               .num_candidates = s.num_candidates.head(n),
+                               .picked = s.picked.head(n),
+                               .num_picked = s.num_picked.head(n),
+                               .scores = scores}));
   if (b.trace != nullptr) trace_tensor(*b.trace, ops, fmt::format("{}.index_score", plan_.layer), scores);
   return {};
 }

@@ -9,6 +9,7 @@ namespace fathom {
 std::string shown(const Json& value) {
   // A container may be large: only its kind is named.
   if (value.is_object()) return "an object";
+  if (is_big_integer(value)) return printable(big_integer_text(value), 80);
   if (value.is_array() && value.size() > 64) return fmt::format("a list of {}", value.size());
   return printable(value.dump(-1, ' ', false, Json::error_handler_t::replace), 80);
 }

@@ -2,7 +2,8 @@
 //
 // Operations are fused and semantic, so that fusion stays inside a backend. A backend checks its
 // parameters' shapes and dtypes (FATHOM_CHECK: the model layer guarantees them) and computes. Status is
-// returned where stored data can turn out bad only when it is read: a NaN scale of an expert or table row.
+// returned where stored data can turn out bad only when it is read: a NaN scale of an expert or table row,
+// or a NaN score, which a choice would hide from everything after it.
 // All calls on one Ops come from one thread at a time.
 #pragma once
 
@@ -45,9 +46,9 @@ class Ops {
   virtual void store_records(const StoreRecordsParams&) = 0;
 
   virtual void index_query(const IndexQueryParams&) = 0;
-  virtual void index_select(const IndexSelectParams&) = 0;
+  virtual Status index_select(const IndexSelectParams&) = 0;
 
-  virtual void route(const RouteParams&) = 0;
+  virtual Status route(const RouteParams&) = 0;
   virtual Status expert_layer(const ExpertLayerParams&) = 0;
 
   virtual Status engram_gather(const EngramGatherParams&) = 0;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 
@@ -74,6 +75,25 @@ TEST(SafetensorsWriter, LeavesNothingBehindWhenItFails) {
   EXPECT_THAT(onto_directory.error().message, HasSubstr("taken"));
   EXPECT_EQ(num_files(dir), 1u);
   EXPECT_FALSE(write_safetensors(dir / "none" / "f", {}));
+}
+
+TEST(SafetensorsWriter, FollowsLinksAndReplacesOnlyRegularFiles) {
+  const TempDir dir;
+  const std::vector tensors{view("a", DType::u8, {1}, "x")};
+  ASSERT_TRUE(write_safetensors(dir / "target", std::vector{view("b", DType::u8, {1}, "y")}));
+  std::filesystem::create_symlink(dir / "target", dir / "link");
+  ASSERT_TRUE(write_safetensors(dir / "link", tensors));
+  EXPECT_TRUE(std::filesystem::is_symlink(dir / "link"));
+  EXPECT_TRUE(SafetensorsFile::open(dir / "target")->find("a"));
+
+  std::filesystem::create_symlink(dir / "nowhere", dir / "broken");
+  EXPECT_FALSE(write_safetensors(dir / "broken", tensors));
+  ASSERT_EQ(::mkfifo((dir / "fifo").c_str(), 0600), 0);
+  const auto onto_fifo = write_safetensors(dir / "fifo", tensors);
+  ASSERT_FALSE(onto_fifo);
+  EXPECT_THAT(onto_fifo.error().message, HasSubstr("expected a regular file"));
+  EXPECT_TRUE(std::filesystem::is_fifo(dir / "fifo"));
+  EXPECT_EQ(num_files(dir), 4u);
 }
 
 TEST(SafetensorsWriter, RefusesNamesNoReaderCouldTell) {

@@ -123,6 +123,8 @@ TEST(Options, WrongValuesNameTheFlag) {
   EXPECT_THAT(error({"--seed", "-1"}), HasSubstr("--seed"));
   EXPECT_THAT(error({"--thinking", "maybe"}), HasSubstr("--thinking"));
   EXPECT_THAT(error({"--stop", ""}), HasSubstr("--stop"));
+  EXPECT_THAT(error({"--stop", "\xff"}), HasSubstr("--stop"));
+  EXPECT_THAT(error({"--max-tokens", "99999999999999999999"}), HasSubstr("--max-tokens"));
   EXPECT_THAT(error({"--nonsense"}), HasSubstr("--nonsense"));
   for (const char* bad : {"5", "=1", "5=", "x=1", "5=1x", "99999999999=1", ""})
     EXPECT_THAT(error({"--logit-bias", bad}), HasSubstr("--logit-bias")) << bad;

@@ -58,7 +58,8 @@ TEST(Usage, WrongArgumentsAreUsageErrors) {
   expect_usage_error({"generate", "--model", tiny, "--prompt", "a", "--top-p", "7"}, "top_p");
   expect_usage_error({"chat", "--model", tiny, "--effort", "101"}, "--effort");
   expect_usage_error({"logits", "--model", tiny, "--ids", "0,1", "--out", "x", "--chunks", "3"}, "--chunks");
-  expect_usage_error({"logits", "--model", tiny, "--ids", "0,x", "--out", "x"}, "--ids");
+  for (const char* ids : {"0,x", "", "1,,2", "1,2,", "-1", "99999999999"})
+    expect_usage_error({"logits", "--model", tiny, "--ids", ids, "--out", "x"}, "--ids");
   expect_usage_error({"logits", "--model", tiny, "--ids", "0", "--out", "x", "--greedy", "0"}, "--greedy");
 }
 

@@ -76,8 +76,23 @@ TEST_F(BadWeights, NanScaleOfADenseWeight) {
               AllOf(StartsWith("at load: "), HasSubstr("layers.2.attn.wq_a.scale")));
 }
 
+// A NaN that only a choice would see must not be hidden by it.
+TEST_F(BadWeights, NanRouterBias) {
+  EXPECT_THAT(first_error(R"(layers\.4\.ffn\.gate\.bias)", 0xFF, 32),
+              HasSubstr(".safetensors: layers.4.ffn.gate.weight: expected router scores, found NaN"));
+}
+
+TEST_F(BadWeights, NanIndexWeights) {
+  EXPECT_THAT(first_error(R"(layers\.5\.attn\.indexer\.weights_proj\.weight)", 0xFF, 1024),
+              HasSubstr("expected index scores, found NaN"));
+}
+
+TEST_F(BadWeights, NanWeightIsFoundInTheNextChoice) {
+  EXPECT_THAT(first_error(R"(layers\.2\.attn\.wq_a\.weight)", 0x7F), HasSubstr("found NaN"));
+}
+
 TEST_F(BadWeights, NanWeightReachesTheLogits) {
-  EXPECT_EQ(first_error(R"(layers\.2\.attn\.wq_a\.weight)", 0x7F),
+  EXPECT_EQ(first_error(R"(norm\.weight)", 0xFF, 2),
             "the logits are not finite: the checkpoint holds NaN or out-of-range weights");
 }
 

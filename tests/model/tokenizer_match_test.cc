@@ -19,7 +19,8 @@ TEST(TokenizerMatch, AcceptsItsOwnAndRefusesOthers) {
 
   const auto entries = match_tokenizer(*config, *v3);
   ASSERT_FALSE(entries);
-  EXPECT_EQ(entries.error().message, "tokenizer.json: 128815 entries, expected vocab_size 1024 of config.json");
+  EXPECT_EQ(entries.error().message,
+            "tokenizer.json: 128815 entries, expected vocab_size 1024 of config.json");
 
   config->engram_compressed_vocab_size = 850;
   const auto classes = match_tokenizer(*config, *tiny);

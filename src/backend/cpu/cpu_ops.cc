@@ -47,8 +47,8 @@ class ExactCpuOps final : public Ops {
   void pool_groups(const PoolGroupsParams& p) override { cpu::pool_groups(context_, p); }
   void store_records(const StoreRecordsParams& p) override { cpu::store_records(context_, p); }
   void index_query(const IndexQueryParams& p) override { cpu::index_query(context_, p); }
-  void index_select(const IndexSelectParams& p) override { cpu::index_select(context_, p); }
-  void route(const RouteParams& p) override { cpu::route(context_, p); }
+  Status index_select(const IndexSelectParams& p) override { return cpu::index_select(context_, p); }
+  Status route(const RouteParams& p) override { return cpu::route(context_, p); }
   Status expert_layer(const ExpertLayerParams& p) override { return cpu::expert_layer(context_, p); }
   Status engram_gather(const EngramGatherParams& p) override { return cpu::engram_gather(context_, p); }
   void engram_write(const EngramWriteParams& p) override { cpu::engram_write(context_, p); }

@@ -1,4 +1,5 @@
 // The two-level choice of compressed positions (spec 1, Indexer).
+#include <atomic>
 #include <vector>
 
 #include "backend/cpu/kernels.h"
@@ -29,14 +30,15 @@ RowQuery load_query(const IndexSelectParams& p, int64_t r) {
   return query;
 }
 
-// scores[j - begin] for compressed positions [begin, end); a NaN counts as unreachable.
-void score_range(const Context& context, const RowQuery& query, const RecordsView& keys, int64_t dim,
+// scores[j - begin] for compressed positions [begin, end). False when one was NaN: it is unreachable then.
+bool score_range(const Context& context, const RowQuery& query, const RecordsView& keys, int64_t dim,
                  int64_t begin, int64_t end, float* scores) {
   const int64_t record = index_record(dim).bytes();
   const auto heads = static_cast<int64_t>(query.head_rows.size());
   std::vector<float> key(static_cast<size_t>(dim));
   std::vector<double> dots(static_cast<size_t>(heads));
   const float* key_row = key.data();
+  bool numbers = true;
   for (int64_t j = begin; j < end; ++j) {
     unpack_index(keys.at(j, record), dim, key.data());
     context.kernels.dots(query.head_rows.data(), heads, &key_row, 1, dim, dots.data());
@@ -44,8 +46,10 @@ void score_range(const Context& context, const RowQuery& query, const RecordsVie
     for (int64_t h = 0; h < heads; ++h)
       score += std::max(dots[static_cast<size_t>(h)], 0.0) * query.weights[static_cast<size_t>(h)];
     const auto rounded = static_cast<float>(score);
+    if (rounded != rounded) numbers = false;
     scores[j - begin] = rounded == rounded ? rounded : unreachable;
   }
+  return numbers;
 }
 
 struct Scored {
@@ -86,8 +90,10 @@ namespace {
 
 class RowSelector {
  public:
-  RowSelector(const Context& context, const IndexSelectParams& p, bool split_keys)
-      : context_(context), p_(p), split_keys_(split_keys) {}
+  /// Sets `bad_score` when a score is NaN. `split_keys`: share out the scoring of a row.
+  RowSelector(const Context& context, const IndexSelectParams& p, bool split_keys,
+              std::atomic<bool>& bad_score)
+      : context_(context), p_(p), split_keys_(split_keys), bad_score_(bad_score) {}
 
   void select(size_t s, int64_t r) {
     const RowSpan& span = p_.spans[s];
@@ -107,12 +113,14 @@ class RowSelector {
   }
 
  private:
-  int64_t dim() const { return p_.queries.shape[2]; }
+  void score(size_t s, const RowQuery& query, int64_t begin, int64_t end, float* scores) {
+    if (!score_range(context_, query, p_.keys[s], p_.queries.shape[2], begin, end, scores)) bad_score_ = true;
+  }
 
   void score_all(size_t s, int64_t count, const RowQuery& query) {
     scores_.resize(static_cast<size_t>(count));
     const auto range = [&](int64_t begin, int64_t end) {
-      score_range(context_, query, p_.keys[s], dim(), begin, end, scores_.data() + begin);
+      score(s, query, begin, end, scores_.data() + begin);
     };
     if (split_keys_)
       context_.pool.parallel_for(count, 256, range);
@@ -124,8 +132,9 @@ class RowSelector {
   void gather(int64_t r, int64_t visible) {
     entries_.clear();
     if (p_.role == CandidateRole::user) {
-      for_candidates(r, visible, [&](int64_t j) {
-        entries_.push_back({scores_[static_cast<size_t>(j)], static_cast<int32_t>(j)});
+      for_candidate_blocks(r, visible, [&](int64_t begin, int64_t end) {
+        for (int64_t j = begin; j < end; ++j)
+          entries_.push_back({scores_[static_cast<size_t>(j)], static_cast<int32_t>(j)});
       });
       return;
     }
@@ -138,19 +147,20 @@ class RowSelector {
   }
 
   template <class Body>
-  void for_candidates(int64_t r, int64_t visible, const Body& body) const {
+  void for_candidate_blocks(int64_t r, int64_t visible, const Body& body) const {
     const int32_t* blocks = elements<int32_t>(p_.candidates) + r * p_.candidates.shape[1];
     const int64_t size = p_.candidate_block_size;
     for (int64_t b = 0; b < elements<int32_t>(p_.num_candidates)[r]; ++b)
-      for (int64_t j = blocks[b] * size; j < std::min((blocks[b] + 1) * size, visible); ++j) body(j);
+      body(blocks[b] * size, std::min((blocks[b] + 1) * size, visible));
   }
 
   void score_candidates(size_t s, int64_t r, int64_t visible, const RowQuery& query) {
     entries_.clear();
-    for_candidates(r, visible, [&](int64_t j) {
-      float score;
-      score_range(context_, query, p_.keys[s], dim(), j, j + 1, &score);
-      entries_.push_back({score, static_cast<int32_t>(j)});
+    scores_.resize(static_cast<size_t>(p_.candidate_block_size));
+    for_candidate_blocks(r, visible, [&](int64_t begin, int64_t end) {
+      if (begin < end) score(s, query, begin, end, scores_.data());
+      for (int64_t j = begin; j < end; ++j)
+        entries_.push_back({scores_[static_cast<size_t>(j - begin)], static_cast<int32_t>(j)});
     });
   }
 
@@ -163,18 +173,20 @@ class RowSelector {
   const Context& context_;
   const IndexSelectParams& p_;
   bool split_keys_;
+  std::atomic<bool>& bad_score_;
   std::vector<float> scores_;
   std::vector<Scored> entries_;
 };
 
 }  // namespace
 
-void index_select(const Context& context, const IndexSelectParams& p) {
+Status index_select(const Context& context, const IndexSelectParams& p) {
+  std::atomic<bool> bad_score{false};
   const bool few_rows = p.queries.shape[0] < 2 * context.pool.num_threads();
   for (size_t s = 0; s < p.spans.size(); ++s) {
     const RowSpan& span = p.spans[s];
     const auto rows = [&](int64_t begin, int64_t end) {
-      RowSelector selector(context, p, few_rows);
+      RowSelector selector(context, p, few_rows, bad_score);
       for (int64_t r = begin; r < end; ++r) selector.select(s, span.first_row + r);
     };
     if (few_rows)
@@ -182,6 +194,9 @@ void index_select(const Context& context, const IndexSelectParams& p) {
     else
       context.pool.parallel_for(span.num_rows, 1, rows);
   }
+  if (bad_score)
+    return fail(ErrorCode::format, "expected index scores, found NaN: the checkpoint is damaged");
+  return {};
 }
 
 }  // namespace fathom::cpu

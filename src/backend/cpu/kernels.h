@@ -62,14 +62,14 @@ void sparse_attention(const Context&, const SparseAttentionParams&);
 /// The blocks of `block` positions with the largest maxima among scores [0, visible), the newest always: at
 /// most k, ascending, to `out`. Returns how many.
 int32_t choose_blocks(std::span<const float> scores, int64_t visible, int64_t block, int64_t k, int32_t* out);
-void index_select(const Context&, const IndexSelectParams&);
+Status index_select(const Context&, const IndexSelectParams&);
 
 // moe.cc
 /// bf16(silu(gate) * up * weight) with gate and up clamped to `limit` (0: off).
 float swiglu(float gate, float up, double limit, float weight);
 /// Router logits to scores, in place: f(logits), n of them.
 void score_logits(RouterScore, double* logits, int64_t n);
-void route(const Context&, const RouteParams&);
+Status route(const Context&, const RouteParams&);
 Status expert_layer(const Context&, const ExpertLayerParams&);
 
 // engram.cc

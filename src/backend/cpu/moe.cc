@@ -1,4 +1,5 @@
 // Routing and the expert layer (spec 1, MoE).
+#include <atomic>
 #include <numeric>
 #include <vector>
 
@@ -60,7 +61,7 @@ Status expert(const Context& context, const ExpertWeights& e, const float* x, in
 
 }  // namespace
 
-void route(const Context& context, const RouteParams& p) {
+Status route(const Context& context, const RouteParams& p) {
   const int64_t rows = p.x.shape[0];
   const int64_t dim = p.x.shape[1];
   const int64_t n = p.gate.shape[0];
@@ -80,6 +81,7 @@ void route(const Context& context, const RouteParams& p) {
   const uint8_t* image_rows = p.image_rows.empty() ? nullptr : elements<uint8_t>(p.image_rows);
   int32_t* experts = elements<int32_t>(p.experts);
   float* weights = elements<float>(p.weights);
+  std::atomic<bool> bad_score{false};
   context.pool.parallel_for(rows, 8, [&](int64_t begin, int64_t end) {
     std::vector<double> s(static_cast<size_t>(n));
     std::vector<float> biased(static_cast<size_t>(n));
@@ -90,7 +92,8 @@ void route(const Context& context, const RouteParams& p) {
       const std::vector<float>& b = image_rows != nullptr && image_rows[r] ? image_bias : bias;
       for (size_t i = 0; i < biased.size(); ++i) {
         const auto v = static_cast<float>(s[i] + static_cast<double>(b[i]));
-        biased[i] = v == v ? v : -INFINITY;  // a NaN is never preferred
+        if (v != v) bad_score = true;
+        biased[i] = v == v ? v : -INFINITY;  // the order below needs numbers
       }
       std::iota(order.begin(), order.end(), 0);
       std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](int32_t a, int32_t c) {
@@ -109,6 +112,8 @@ void route(const Context& context, const RouteParams& p) {
       }
     }
   });
+  if (bad_score) return fail(ErrorCode::format, "{}: expected router scores, found NaN", p.gate.name);
+  return {};
 }
 
 Status expert_layer(const Context& context, const ExpertLayerParams& p) {

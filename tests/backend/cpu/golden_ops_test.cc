@@ -188,15 +188,15 @@ TEST_F(GoldenOps, Gate) {
     const HostTensor<uint8_t> image({9}, golden.values<uint8_t>("image_mask"));
     HostTensor<int32_t> experts({9, 6});
     HostTensor<float> weights({9, 6});
-    ops_->route({.x = x.view(),
-                 .gate = golden.view("weight"),
-                 .bias = golden.view("bias"),
-                 .image_bias = golden.view("bias_vl"),
-                 .image_rows = image.view(),
-                 .score = score,
-                 .route_scale = 1.5,
-                 .experts = experts.ref(),
-                 .weights = weights.ref()});
+    ASSERT_TRUE(ops_->route({.x = x.view(),
+                             .gate = golden.view("weight"),
+                             .bias = golden.view("bias"),
+                             .image_bias = golden.view("bias_vl"),
+                             .image_rows = image.view(),
+                             .score = score,
+                             .route_scale = 1.5,
+                             .experts = experts.ref(),
+                             .weights = weights.ref()}));
     EXPECT_EQ(experts.values, golden.values<int32_t>("experts"));
     expect_f32_noise(weights.values, golden.floats("weights"));
   }

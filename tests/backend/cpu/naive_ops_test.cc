@@ -141,19 +141,19 @@ class IndexSelect : public ::testing::Test {
           candidates.values[static_cast<size_t>(r * c.blocks + b)] = static_cast<int32_t>(2 * b);
       }
     }
-    ops->index_select({.queries = q.view(),
-                       .head_weights = w.view(),
-                       .weight_scale = 0.125f,
-                       .spans = {&span, 1},
-                       .keys = {&records, 1},
-                       .ratio = c.ratio,
-                       .role = c.role,
-                       .candidate_block_size = c.block_size,
-                       .candidates = candidates.ref(),
-                       .num_candidates = num_candidates.ref(),
-                       .picked = picked.ref(),
-                       .num_picked = num_picked.ref(),
-                       .scores = {}});
+    ASSERT_TRUE(ops->index_select({.queries = q.view(),
+                                   .head_weights = w.view(),
+                                   .weight_scale = 0.125f,
+                                   .spans = {&span, 1},
+                                   .keys = {&records, 1},
+                                   .ratio = c.ratio,
+                                   .role = c.role,
+                                   .candidate_block_size = c.block_size,
+                                   .candidates = candidates.ref(),
+                                   .num_candidates = num_candidates.ref(),
+                                   .picked = picked.ref(),
+                                   .num_picked = num_picked.ref(),
+                                   .scores = {}}));
     for (int64_t r = 0; r < c.rows; ++r) {
       const std::vector<float> scores = naive_scores(c, r, 0.125f);
       std::vector<std::pair<float, int32_t>> scored;
