@@ -14,7 +14,7 @@ echo "> $prompt"
 cat <<END
 
 The demo model is tiny: it knows a small invented world and a few kinds of task. Next:
-  chat      build/release/bin/fathom chat --model models/demo
+  chat      build/release/bin/fathom chat --model models/demo --thinking off --temperature 0
   options   build/release/bin/fathom --help
   serve     not there yet: this version has no HTTP server
   released  build/release/bin/fathom inspect --model DIR     with DIR the published checkpoint as downloaded

@@ -18,7 +18,8 @@ class ThreadPool {
  public:
   using WorkerBody = std::function<void(int64_t begin, int64_t end, int worker)>;
 
-  /// `num_threads` workers in all, the caller included (at least 1). Workers sleep between loops.
+  /// `num_threads` workers in all, the caller included (at least 1). Workers wait awake for a moment after a
+  /// loop, then sleep.
   explicit ThreadPool(int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

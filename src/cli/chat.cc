@@ -153,6 +153,8 @@ class Chat {
       conversation_.begin(argument);
     } else if (command == "/think" && (argument == "on" || argument == "off")) {
       conversation_.set_thinking(argument == "on");
+    } else if (command == "/think") {
+      FATHOM_TRY(complain(fmt::format("{}: expected /think on or /think off", line)));
     } else {
       FATHOM_TRY(complain(fmt::format("{}: expected a command of /help", line)));
     }

@@ -132,13 +132,16 @@ void add_logits(CLI::App& app, Action& chosen) {
       ->check(CLI::Range(int64_t{1}, int64_t{std::numeric_limits<int32_t>::max()}))
       ->type_name("N,N,...");
   command
-      ->add_option("--out", flags->out, "File for input_ids, logits [positions, vocab] and what is asked for")
+      ->add_option("--out", flags->out,
+                   "Safetensors file for input_ids I32 [n], logits F32 [n, vocab] and what else is asked for")
       ->required()
       ->type_name("FILE");
   command->add_option("--greedy", flags->greedy, "Also continue with the N most probable tokens: greedy [N]")
       ->check(CLI::Range(int64_t{1}, int64_t{std::numeric_limits<int32_t>::max()}))
       ->type_name("N");
-  command->add_flag("--trace", flags->trace, "Also keep intermediate tensors: trace.*");
+  command->add_flag(
+      "--trace", flags->trace,
+      "Also keep intermediate tensors: trace.L.out, trace.L.attn_out, trace.layers.L.ffn.experts, ...");
   command->callback([flags, &chosen] {
     flags->check();
     chosen = [flags](const Surroundings& surroundings) { return run(*flags, surroundings); };

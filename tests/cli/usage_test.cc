@@ -41,6 +41,21 @@ TEST(Usage, HelpNamesEveryCommand) {
   EXPECT_THAT(run_fathom({"generate", "--help"}).out, HasSubstr("--temperature"));
 }
 
+TEST(Usage, WhatIsNotThereYetIsRefusedByName) {
+  for (const auto& [arguments, part] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"serve", "--model", tiny}, "serve: not there yet: this version has no server"},
+           {{"generate", "--model", tiny, "--prompt", "a", "--image", "x.png"}, "--image: not there yet"},
+           {{"chat", "--model", tiny, "--draft=on"}, "--draft: not there yet"},
+           {{"generate", "--model", tiny, "--prompt", "a", "--device", "cuda"}, "--device: not there yet"}}) {
+    const Finished run = run_fathom(arguments);
+    EXPECT_EQ(run.exit_code, 2);
+    EXPECT_THAT(run.err, HasSubstr(part));
+  }
+  // A word that is only a value is no such request.
+  EXPECT_THAT(run_fathom({"generate", "--model", tiny, "--prompt", "serve", "--fly"}).err,
+              HasSubstr("--fly"));
+}
+
 TEST(Usage, Version) {
   const Finished run = run_fathom({"--version"});
   EXPECT_EQ(run.exit_code, 0);
