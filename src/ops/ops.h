@@ -26,8 +26,6 @@ class Ops {
   virtual Result<Buffer> allocate(int64_t bytes) = 0;
   virtual void copy_in(TensorRef to, const void* from) = 0;
   virtual void copy_out(void* to, TensorView from) = 0;
-  /// Records of a block or ring, both in this backend's memory.
-  virtual void copy_bytes(std::byte* to, const std::byte* from, int64_t bytes) = 0;
 
   virtual void embed(const EmbedParams&) = 0;
   virtual void hyper_mix(const HyperMixParams&) = 0;

@@ -31,7 +31,6 @@ class ExactCpuOps final : public Ops {
   }
   void copy_in(TensorRef to, const void* from) override { copy(to.data, from, TensorView(to).bytes()); }
   void copy_out(void* to, TensorView from) override { copy(to, from.data, from.bytes()); }
-  void copy_bytes(std::byte* to, const std::byte* from, int64_t bytes) override { copy(to, from, bytes); }
 
   void embed(const EmbedParams& p) override { cpu::embed(context_, p); }
   void hyper_mix(const HyperMixParams& p) override { cpu::hyper_mix(context_, p); }
