@@ -21,24 +21,16 @@ struct Batch {
   Trace* trace = nullptr;                        // with one sequence only
 
   std::vector<RingView> windows(int64_t layer) const {
-    std::vector<RingView> out;
-    for (const Sequence* s : sequences) out.push_back(s->window(layer));
-    return out;
+    return views<RingView>([=](const Sequence& s) { return s.window(layer); });
   }
   std::vector<RecordsView> compressed(int64_t source) const {
-    std::vector<RecordsView> out;
-    for (const Sequence* s : sequences) out.push_back(s->compressed(source));
-    return out;
+    return views<RecordsView>([=](const Sequence& s) { return s.compressed(source); });
   }
   std::vector<RecordsView> index_keys(int64_t source) const {
-    std::vector<RecordsView> out;
-    for (const Sequence* s : sequences) out.push_back(s->index_keys(source));
-    return out;
+    return views<RecordsView>([=](const Sequence& s) { return s.index_keys(source); });
   }
   std::vector<RingView> open_rows(int64_t source) const {
-    std::vector<RingView> out;
-    for (const Sequence* s : sequences) out.push_back(s->open_rows(source));
-    return out;
+    return views<RingView>([=](const Sequence& s) { return s.open_rows(source); });
   }
 
   /// The groups of `ratio` positions whose last position is in this batch; outputs in order of sequence.
@@ -51,6 +43,14 @@ struct Batch {
       out.push_back({first, count, outputs});
       outputs += count;
     }
+    return out;
+  }
+
+ private:
+  template <class View, class ViewOf>
+  std::vector<View> views(const ViewOf& view_of) const {
+    std::vector<View> out;
+    for (const Sequence* s : sequences) out.push_back(view_of(*s));
     return out;
   }
 };

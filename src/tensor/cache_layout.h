@@ -48,50 +48,48 @@ inline void unpack_window(const std::byte* record, int64_t dim, float* values) {
   }
 }
 
-inline void pack_compressed(const float* values, int64_t dim, std::byte* record) {
+namespace internal {
+
+// FP4 records: packed codes, then a scale for each block. `quantize` writes a block's codes and gives its
+// scale's code; `scale_of` is that code's value.
+template <int64_t block, class Quantize>
+void pack_fp4(const float* values, int64_t dim, std::byte* record, const Quantize& quantize) {
   auto* packed = reinterpret_cast<uint8_t*>(record);
   uint8_t* scales = packed + dim / 2;
-  uint8_t codes[kv_fp4_block];
-  for (int64_t b = 0; b < dim / kv_fp4_block; ++b) {
-    scales[b] = quantize_fp4_block_e4m3(values + b * kv_fp4_block, kv_fp4_block, codes);
-    for (int64_t i = 0; i < kv_fp4_block; i += 2)
-      packed[(b * kv_fp4_block + i) / 2] = pack_e2m1(codes[i], codes[i + 1]);
+  uint8_t codes[block];
+  for (int64_t b = 0; b < dim / block; ++b) {
+    scales[b] = quantize(values + b * block, block, codes);
+    for (int64_t i = 0; i < block; i += 2) packed[(b * block + i) / 2] = pack_e2m1(codes[i], codes[i + 1]);
   }
 }
 
-inline void unpack_compressed(const std::byte* record, int64_t dim, float* values) {
+template <int64_t block, class ScaleOf>
+void unpack_fp4(const std::byte* record, int64_t dim, float* values, const ScaleOf& scale_of) {
   const auto* packed = reinterpret_cast<const uint8_t*>(record);
   const uint8_t* scales = packed + dim / 2;
-  for (int64_t b = 0; b < dim / kv_fp4_block; ++b) {
-    const float scale = e4m3_table[scales[b]];
-    for (int64_t i = b * kv_fp4_block; i < (b + 1) * kv_fp4_block; i += 2) {
+  for (int64_t b = 0; b < dim / block; ++b) {
+    const float scale = scale_of(scales[b]);
+    for (int64_t i = b * block; i < (b + 1) * block; i += 2) {
       values[i] = e2m1_table[packed[i / 2] & 15u] * scale;
       values[i + 1] = e2m1_table[packed[i / 2] >> 4] * scale;
     }
   }
+}
+
+}  // namespace internal
+
+inline void pack_compressed(const float* values, int64_t dim, std::byte* record) {
+  internal::pack_fp4<kv_fp4_block>(values, dim, record, quantize_fp4_block_e4m3);
+}
+inline void unpack_compressed(const std::byte* record, int64_t dim, float* values) {
+  internal::unpack_fp4<kv_fp4_block>(record, dim, values, [](uint8_t code) { return e4m3_table[code]; });
 }
 
 inline void pack_index(const float* values, int64_t dim, std::byte* record) {
-  auto* packed = reinterpret_cast<uint8_t*>(record);
-  uint8_t* scales = packed + dim / 2;
-  uint8_t codes[index_fp4_block];
-  for (int64_t b = 0; b < dim / index_fp4_block; ++b) {
-    scales[b] = quantize_fp4_block_e8m0(values + b * index_fp4_block, index_fp4_block, codes);
-    for (int64_t i = 0; i < index_fp4_block; i += 2)
-      packed[(b * index_fp4_block + i) / 2] = pack_e2m1(codes[i], codes[i + 1]);
-  }
+  internal::pack_fp4<index_fp4_block>(values, dim, record, quantize_fp4_block_e8m0);
 }
-
 inline void unpack_index(const std::byte* record, int64_t dim, float* values) {
-  const auto* packed = reinterpret_cast<const uint8_t*>(record);
-  const uint8_t* scales = packed + dim / 2;
-  for (int64_t b = 0; b < dim / index_fp4_block; ++b) {
-    const float scale = e8m0_to_float(scales[b]);
-    for (int64_t i = b * index_fp4_block; i < (b + 1) * index_fp4_block; i += 2) {
-      values[i] = e2m1_table[packed[i / 2] & 15u] * scale;
-      values[i + 1] = e2m1_table[packed[i / 2] >> 4] * scale;
-    }
-  }
+  internal::unpack_fp4<index_fp4_block>(record, dim, values, e8m0_to_float);
 }
 
 }  // namespace fathom
