@@ -160,7 +160,7 @@ Json to_json(const Report& report) {
   out["tensors"] = {{"found", report.has_weights}, {"bytes", total_bytes(report)}, {"groups", groups}};
   Json contexts = Json::array();
   for (const int64_t length : lengths_of(c))
-    contexts.push_back({{"context", length}, {"bytes", Sequence::bytes_for(c, length)}});
+    contexts.push_back({{"context", length}, {"bytes", Sequence::bytes_for(c, length, c.n_mtp_layers > 0)}});
   out["memory"] = {{"weights_bytes_mapped", total_bytes(report)},
                    {"workspace_bytes", Workspace::bytes_for(c, prefill_rows)},
                    {"sequence", contexts}};
@@ -202,7 +202,7 @@ std::string to_text(const Report& report) {
   line("weights, mapped", bytes_text(total_bytes(report)));
   line("activations", bytes_text(Workspace::bytes_for(c, prefill_rows)));
   for (const int64_t length : lengths_of(c))
-    line(fmt::format("context of {}", length), bytes_text(Sequence::bytes_for(c, length)));
+    line(fmt::format("context of {}", length), bytes_text(Sequence::bytes_for(c, length, c.n_mtp_layers > 0)));
 
   for (const std::string& reason : report.unavailable) out += "\nSwitched off: " + reason + "\n";
   for (const std::string& problem : report.problems) out += "\nWrong: " + problem + "\n";

@@ -47,6 +47,7 @@ Status Attention::run(Ops& ops, const Batch& b, Workspace& s) const {
                         .spans = b.spans,
                         .rings = rings,
                         .window_size = config_.window_size,
+                        .block = b.block,
                         .compressed = compressed,
                         .picked = plan_.ratio > 0 ? TensorView(s.picked.head(n)) : TensorView{},
                         .num_picked = plan_.ratio > 0 ? TensorView(s.num_picked.head(n)) : TensorView{},
@@ -54,7 +55,7 @@ Status Attention::run(Ops& ops, const Batch& b, Workspace& s) const {
                         .positions = positions,
                         .freqs = freqs_,
                         .out = attended});
-  ops.store_window({.records = records, .spans = b.spans, .rings = rings});
+  if (!b.block) ops.store_window({.records = records, .spans = b.spans, .rings = rings});
 
   const TensorRef o = s.o_lora.head(n);
   FATHOM_TRY(ops.grouped_linear({.in = attended.reshaped({n, attended.row_elements()}),
@@ -63,6 +64,19 @@ Status Attention::run(Ops& ops, const Batch& b, Workspace& s) const {
                                  .out = o}));
   FATHOM_TRY(ops.linear({.in = o, .weight = w_.wo_b, .out = s.y.head(n)}));
   if (b.trace != nullptr) trace(ops, b, s);
+  return {};
+}
+
+Status Attention::append_keys(Ops& ops, const Batch& b, Workspace& s) const {
+  FATHOM_TRY(window_keys(ops, b, s));
+  std::vector<RowSpan> spans;
+  std::vector<RingView> rings;
+  for (size_t i = 0; i < b.sequences.size(); ++i) {
+    if (!b.sequences[i]->drafting()) continue;
+    spans.push_back(b.spans[i]);
+    rings.push_back(b.sequences[i]->window(plan_.layer));
+  }
+  ops.store_window({.records = s.window_records.head(b.rows), .spans = spans, .rings = rings});
   return {};
 }
 

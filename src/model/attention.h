@@ -25,9 +25,12 @@ class Attention {
   Attention(const ModelConfig& config, const AttentionWeights& weights, TensorView freqs, int64_t layer)
       : config_(config), w_(weights), freqs_(freqs), plan_(AttentionPlan::of(config, layer)) {}
 
-  /// s.x [rows, dim] -> s.y [rows, dim]; adds the rows to the sequences' caches and, in an index source,
-  /// leaves the choice in s.picked for the layers above.
+  /// s.x [rows, dim] -> s.y [rows, dim]; adds the rows to the sequences' caches (unless they are draft
+  /// blocks) and, in an index source, leaves the choice in s.picked for the layers above.
   Status run(Ops& ops, const Batch& b, Workspace& s) const;
+
+  /// Of a draft stage: s.x [rows, dim], the draft features, become window keys of the sequences that draft.
+  Status append_keys(Ops& ops, const Batch& b, Workspace& s) const;
 
  private:
   Status window_keys(Ops& ops, const Batch& b, Workspace& s) const;

@@ -1,6 +1,7 @@
 // The rows of one pass: which sequences, which positions, and views of the sequences' caches.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -18,7 +19,8 @@ struct Batch {
   std::vector<Sequence*> sequences;              // each at most once
   std::vector<RowSpan> spans;                    // one per sequence
   std::vector<std::vector<int64_t>> engram_ids;  // for each engram layer, table rows [rows, columns]
-  Trace* trace = nullptr;                        // with one sequence only
+  bool block = false;     // rows are draft blocks, which see all of their own span and are not kept
+  Trace* trace = nullptr;  // with one sequence only
 
   std::vector<RingView> windows(int64_t layer) const {
     return views<RingView>([=](const Sequence& s) { return s.window(layer); });
@@ -31,6 +33,11 @@ struct Batch {
   }
   std::vector<RingView> open_rows(int64_t source) const {
     return views<RingView>([=](const Sequence& s) { return s.open_rows(source); });
+  }
+
+  /// Whether any sequence keeps what drafting needs.
+  bool drafting() const {
+    return std::any_of(sequences.begin(), sequences.end(), [](const Sequence* s) { return s->drafting(); });
   }
 
   /// The groups of `ratio` positions whose last position is in this batch; outputs in order of sequence.

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "model/trace_tensors.h"
 
@@ -22,6 +24,18 @@ RouterScore router_score(ScoreFunc f) {
 }
 
 }  // namespace
+
+Layer::Layer(const ModelConfig& config, const LayerWeights& weights, TensorView freqs, int64_t index)
+    : config_(config),
+      w_(weights),
+      index_(index),
+      num_chosen_(index < config.n_layers ? config.n_activated_experts : config.dspark_n_activated_experts),
+      draft_feature_(-1),
+      attention_(config, weights.attn, freqs, index) {
+  const std::vector<int64_t>& targets = config.dspark_target_layer_ids;
+  const auto found = std::find(targets.begin(), targets.end(), index);
+  if (found != targets.end()) draft_feature_ = found - targets.begin();
+}
 
 Status Layer::forward(Ops& ops, const Batch& b, Workspace& s) const {
   const int64_t n = b.rows;
@@ -49,6 +63,10 @@ Status Layer::forward(Ops& ops, const Batch& b, Workspace& s) const {
   };
 
   FATHOM_TRY(engram(ops, b, s));
+  if (draft_feature_ >= 0 && b.drafting())
+    ops.draft_feature({.stream = stream,
+                       .first_column = draft_feature_ * config_.dim,
+                       .out = s.main_hidden.head(n)});
   mix(w_.hc_attn);
   collapse(w_.attn_norm);
   FATHOM_TRY(attention_.run(ops, b, s));
@@ -89,8 +107,8 @@ Status Layer::engram(Ops& ops, const Batch& b, Workspace& s) const {
 
 Status Layer::experts(Ops& ops, const Batch& b, Workspace& s) const {
   const int64_t n = b.rows;
-  const TensorRef experts = s.experts.head(n);         // [rows, k]
-  const TensorRef weights = s.expert_weights.head(n);  // [rows, k]
+  const TensorRef experts{s.experts.data, DType::i32, {n, num_chosen_}};
+  const TensorRef weights{s.expert_weights.data, DType::f32, {n, num_chosen_}};
   FATHOM_TRY(ops.route({.x = s.x.head(n),
                         .gate = w_.ffn.gate,
                         .bias = w_.ffn.bias,

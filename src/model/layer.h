@@ -7,12 +7,14 @@ namespace fathom {
 
 class Layer {
  public:
-  Layer(const ModelConfig& config, const LayerWeights& weights, TensorView freqs, int64_t index)
-      : config_(config), w_(weights), index_(index), attention_(config, weights.attn, freqs, index) {}
+  /// Layer `index`; from n_layers on the draft stages.
+  Layer(const ModelConfig& config, const LayerWeights& weights, TensorView freqs, int64_t index);
 
   /// s.stream [rows, hc, dim] and s.pre [rows, hc] in place: the stream after the block, and the coefficients
   /// that the next sub-layer collapses it with.
   Status forward(Ops& ops, const Batch& b, Workspace& s) const;
+
+  const Attention& attention() const { return attention_; }
 
  private:
   Status engram(Ops& ops, const Batch& b, Workspace& s) const;
@@ -21,6 +23,8 @@ class Layer {
   const ModelConfig& config_;
   const LayerWeights& w_;
   int64_t index_;
+  int64_t num_chosen_;     // experts a token takes
+  int64_t draft_feature_;  // index in dspark_target_layer_ids, or -1
   Attention attention_;
 };
 

@@ -25,6 +25,8 @@ Result<std::unique_ptr<Model>> Model::load(const std::filesystem::path& director
     const TensorRef& freqs = model->config_.ratio(l) > 0 ? model->compressed_freqs_ : model->window_freqs_;
     model->layers_.emplace_back(model->config_, model->weights_.layers[static_cast<size_t>(l)], freqs, l);
   }
+  if (model->weights_.draft)
+    model->draft_ = std::make_unique<DraftModel>(model->config_, model->weights_, model->window_freqs_);
   return model;
 }
 
@@ -175,6 +177,7 @@ Status Model::run_chunk(Workspace& workspace, std::span<const SequenceRows> chun
               .pre = workspace.pre.head(batch.rows)});
   for (const Layer& layer : layers_) FATHOM_TRY(layer.forward(ops_, batch, workspace));
   FATHOM_TRY(head(workspace, batch, chunk, logits));
+  if (batch.drafting()) FATHOM_TRY(draft_->append(ops_, batch, workspace));
   for (size_t s = 0; s < chunk.size(); ++s) chunk[s].sequence->advance(batch.spans[s].num_rows);
   return {};
 }
@@ -210,6 +213,19 @@ Status Model::head(Workspace& workspace, const Batch& batch, std::span<const Seq
     return fail(ErrorCode::format,
                 "the logits are not finite: the checkpoint holds NaN or out-of-range weights");
   return {};
+}
+
+Result<DraftBlock> Model::begin_draft(Workspace& workspace, std::span<const DraftRequest> requests,
+                                      int64_t depth) const {
+  FATHOM_CHECK(can_draft());
+  auto block = draft_->begin(ops_, workspace, requests, depth);
+  if (!block) return fail(with_file(std::move(block).error()));
+  return block;
+}
+
+Result<DraftStep> Model::next_draft(DraftBlock& block, std::span<const int32_t> previous) const {
+  FATHOM_CHECK(can_draft());
+  return draft_->next(ops_, block, previous);
 }
 
 }  // namespace fathom

@@ -1,4 +1,4 @@
-// The text model: a checkpoint in, logits out. One forward for any rows of any sequences at any position.
+// The model: a checkpoint in, logits and drafts out. One forward for any rows of any sequences at any position.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
 #include "model/config.h"
+#include "model/draft.h"
 #include "model/engram_layout.h"
 #include "model/layer.h"
 #include "model/sequence.h"
@@ -55,7 +56,14 @@ class Model {
   /// What the checkpoint holds, and why draft stages or vision are not available where they are not.
   const TensorTable& tensors() const { return tensors_; }
 
-  Result<Sequence> new_sequence() const { return Sequence::create(config_, ops_); }
+  /// Whether the checkpoint has draft stages that can run; tensors().draft_problem() says why not.
+  bool can_draft() const { return draft_ != nullptr; }
+
+  /// `drafting` (only if can_draft()): forward also keeps what begin_draft needs, for every row.
+  Result<Sequence> new_sequence(bool drafting = false) const {
+    FATHOM_CHECK(!drafting || can_draft());
+    return Sequence::create(config_, ops_, drafting);
+  }
   /// Activations for passes of at most `max_rows` rows at a time (longer inputs are cut).
   Result<Workspace> new_workspace(int64_t max_rows) const {
     return Workspace::create(config_, ops_, max_rows);
@@ -68,6 +76,13 @@ class Model {
   /// sequences cannot go on).
   Result<Logits> forward(Workspace& workspace, std::span<const SequenceRows> rows,
                          Trace* trace = nullptr) const;
+
+  /// Drafts for several sequences at once, each from new_sequence(true): DraftModel::begin and next. What is
+  /// drafted for a sequence does not depend on the others, and leaves no trace in any. Errors: out_of_memory,
+  /// and format for damaged draft weights; the sequences can go on without drafts.
+  Result<DraftBlock> begin_draft(Workspace& workspace, std::span<const DraftRequest> requests,
+                                 int64_t depth) const;
+  Result<DraftStep> next_draft(DraftBlock& block, std::span<const int32_t> previous) const;
 
  private:
   Model(ModelConfig config, Tokenizer tokenizer, TokenMap token_map, EngramLayout engram,
@@ -93,6 +108,7 @@ class Model {
   Buffer rope_memory_;
   TensorRef window_freqs_, compressed_freqs_;  // f32 [rope_head_dim / 2]: ratio 0, ratio > 0
   std::vector<Layer> layers_;
+  std::unique_ptr<DraftModel> draft_;  // null where there are no usable stages
 };
 
 }  // namespace fathom

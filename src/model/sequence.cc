@@ -14,8 +14,8 @@ int64_t blocks_for(int64_t records) {
 int64_t open_bytes(const ModelConfig& c, int64_t ratio) {
   return ratio > 1 ? open_slots(ratio) * 2 * c.head_dim * dtype_bytes(DType::f32) : 0;
 }
-int64_t window_bytes(const ModelConfig& c) {
-  return c.n_layers * window_slots(c) * window_record(c.head_dim).bytes();
+int64_t window_bytes(const ModelConfig& c, bool drafting) {
+  return (c.n_layers + (drafting ? c.n_mtp_layers : 0)) * window_slots(c) * window_record(c.head_dim).bytes();
 }
 
 }  // namespace
@@ -29,9 +29,9 @@ Status RecordStore::reserve(Ops& ops, int64_t count) {
   return {};
 }
 
-Result<Sequence> Sequence::create(const ModelConfig& config, Ops& ops) {
-  Sequence sequence(config, ops);
-  FATHOM_ASSIGN(sequence.windows_, ops.allocate(window_bytes(config)));
+Result<Sequence> Sequence::create(const ModelConfig& config, Ops& ops, bool drafting) {
+  Sequence sequence(config, ops, drafting);
+  FATHOM_ASSIGN(sequence.windows_, ops.allocate(window_bytes(config, drafting)));
   for (int64_t layer : config.kv_source_layers) {
     const int64_t ratio = config.ratio(layer);
     FATHOM_ASSIGN(Buffer open, ops.allocate(open_bytes(config, ratio)));
@@ -65,6 +65,7 @@ Status Sequence::reserve(int64_t num_rows) {
 }
 
 RingView Sequence::window(int64_t layer) const {
+  FATHOM_CHECK(layer < config_->n_layers || drafting_);
   const int64_t slots = window_slots(*config_);
   return {windows_.data() + layer * slots * window_record(config_->head_dim).bytes(), slots};
 }
@@ -80,8 +81,8 @@ int64_t Sequence::bytes() const {
   return total;
 }
 
-int64_t Sequence::bytes_for(const ModelConfig& config, int64_t positions) {
-  int64_t total = window_bytes(config);
+int64_t Sequence::bytes_for(const ModelConfig& config, int64_t positions, bool drafting) {
+  int64_t total = window_bytes(config, drafting);
   const int64_t record =
       compressed_record(config.head_dim).bytes() + index_record(config.index_head_dim).bytes();
   for (int64_t layer : config.kv_source_layers) {

@@ -36,7 +36,10 @@ class Sequence {
   /// The most positions `rewind` may take back at once.
   static constexpr int64_t max_rewind = 8;
 
-  static Result<Sequence> create(const ModelConfig& config, Ops& ops);
+  /// With `drafting` it also keeps the draft stages' windows (spec 4, Draft keys).
+  static Result<Sequence> create(const ModelConfig& config, Ops& ops, bool drafting);
+
+  bool drafting() const { return drafting_; }
 
   /// Positions held.
   int64_t length() const { return length_; }
@@ -50,6 +53,7 @@ class Sequence {
 
   /// Room for `num_rows` more positions. Errors: invalid_argument past the model's context, out_of_memory.
   Status reserve(int64_t num_rows);
+  /// `layer` may be a draft stage, n_layers + i, when drafting.
   RingView window(int64_t layer) const;
   /// `source` is an index into config.kv_source_layers.
   RecordsView compressed(int64_t source) const {
@@ -67,7 +71,7 @@ class Sequence {
   bool poisoned() const { return poisoned_; }
 
   /// Bytes a sequence of `positions` needs (for reports), without creating one.
-  static int64_t bytes_for(const ModelConfig& config, int64_t positions);
+  static int64_t bytes_for(const ModelConfig& config, int64_t positions, bool drafting);
 
  private:
   struct Source {
@@ -78,13 +82,15 @@ class Sequence {
     int64_t open_slots;
   };
 
-  Sequence(const ModelConfig& config, Ops& ops) : config_(&config), ops_(&ops) {}
+  Sequence(const ModelConfig& config, Ops& ops, bool drafting)
+      : config_(&config), ops_(&ops), drafting_(drafting) {}
 
   const ModelConfig* config_;
   Ops* ops_;
+  bool drafting_;
   int64_t length_ = 0;
   bool poisoned_ = false;
-  Buffer windows_;  // [layers, slots, record bytes]
+  Buffer windows_;  // [layers and draft stages, slots, record bytes]
   std::vector<Source> sources_;
   std::vector<int32_t> engram_ids_;
 };

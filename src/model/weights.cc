@@ -53,26 +53,31 @@ class Binder {
     return w;
   }
 
-  MoeWeights moe(const std::string& name) const {
+  MoeWeights moe(const std::string& name, int64_t num_experts) const {
     MoeWeights w;
     w.gate = tensor(name + "gate.weight");
     w.bias = tensor(name + "gate.bias");
-    if (tensors_.vision_available()) w.bias_vl = tensor(name + "gate.bias_vl");
-    for (int64_t e = 0; e < config_.n_routed_experts; ++e)
+    for (int64_t e = 0; e < num_experts; ++e)
       w.routed.push_back(expert(fmt::format("{}experts.{}", name, e), fp4_weight_block));
     w.shared = expert(name + "shared_experts", fp8_weight_block);
     return w;
   }
 
-  LayerWeights layer(int64_t index) const {
-    const std::string name = fmt::format("layers.{}.", index);
+  LayerWeights block(int64_t index, const std::string& name, int64_t num_experts) const {
     LayerWeights w;
     w.hc_attn = hyper(name + "hc_attn");
     w.hc_ffn = hyper(name + "hc_ffn");
     w.attn_norm = tensor(name + "attn_norm.weight");
     w.ffn_norm = tensor(name + "ffn_norm.weight");
     w.attn = attention(index, name + "attn.");
-    w.ffn = moe(name + "ffn.");
+    w.ffn = moe(name + "ffn.", num_experts);
+    return w;
+  }
+
+  LayerWeights layer(int64_t index) const {
+    const std::string name = fmt::format("layers.{}.", index);
+    LayerWeights w = block(index, name, config_.n_routed_experts);
+    if (tensors_.vision_available()) w.ffn.bias_vl = tensor(name + "ffn.gate.bias_vl");
     if (config_.engram_index(index) >= 0) {
       EngramWeights& e = w.engram.emplace();
       e.table = scaled(name + "engram.embed", engram_table_block);
@@ -80,6 +85,21 @@ class Binder {
       e.q_weight = tensor(name + "engram.q_weight");
       e.k_weight = tensor(name + "engram.k_weight");
     }
+    return w;
+  }
+
+  DraftWeights draft() const {
+    DraftWeights w;
+    for (int64_t i = 0; i < config_.n_mtp_layers; ++i)
+      w.stages.push_back(
+          block(config_.n_layers + i, fmt::format("mtp.{}.", i), config_.dspark_n_routed_experts));
+    w.main_proj = fp8("mtp.0.main_proj");
+    w.main_norm = tensor("mtp.0.main_norm.weight");
+    const std::string last = fmt::format("mtp.{}.", config_.n_mtp_layers - 1);
+    w.norm = tensor(last + "norm.weight");
+    w.markov_embed = tensor(last + "markov_head.embed.weight");
+    w.markov_head = plain(last + "markov_head.head");
+    w.confidence_proj = tensor(last + "confidence_head.proj.weight");
     return w;
   }
 
@@ -97,6 +117,7 @@ ModelWeights bind_weights(const ModelConfig& config, const TensorTable& tensors)
   w.head = binder.plain("head");
   w.norm = binder.tensor("norm.weight");
   for (int64_t l = 0; l < config.n_layers; ++l) w.layers.push_back(binder.layer(l));
+  if (tensors.draft_available()) w.draft = binder.draft();
   return w;
 }
 

@@ -58,6 +58,7 @@ struct EngramWeights {
   TensorView k_weight;  // [hc, dim]
 };
 
+/// A layer, or a draft stage (which has no engram, compressor or indexer).
 struct LayerWeights {
   HyperWeights hc_attn, hc_ffn;
   TensorView attn_norm, ffn_norm;  // [dim]
@@ -66,14 +67,26 @@ struct LayerWeights {
   std::optional<EngramWeights> engram;
 };
 
+/// The draft stages and their heads (spec 4).
+struct DraftWeights {
+  Weight main_proj;                  // [dim, targets * dim]
+  TensorView main_norm;              // [dim]
+  std::vector<LayerWeights> stages;  // mtp.0 ...
+  TensorView norm;                   // [dim]
+  TensorView markov_embed;           // [vocab, dspark_markov_rank]
+  Weight markov_head;                // [vocab, dspark_markov_rank]
+  TensorView confidence_proj;        // [1, dim + dspark_markov_rank]
+};
+
 struct ModelWeights {
   TensorView embed;  // [vocab, dim]
   Weight head;       // [vocab, dim]
   TensorView norm;   // [dim]
   std::vector<LayerWeights> layers;
+  std::optional<DraftWeights> draft;  // where the checkpoint has usable draft stages
 };
 
-/// Gathers the text model's weights from a table bound to the same configuration.
+/// Gathers the model's weights from a table bound to the same configuration.
 ModelWeights bind_weights(const ModelConfig& config, const TensorTable& tensors);
 
 }  // namespace fathom

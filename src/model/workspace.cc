@@ -1,11 +1,14 @@
 #include "model/workspace.h"
 
+#include <algorithm>
+
 #include "tensor/cache_layout.h"
 
 namespace fathom {
 
 // Places every tensor behind `base` (which may be null, to count) and returns the bytes in all.
-int64_t Workspace::layout(const ModelConfig& c, int64_t rows, std::byte* base) {
+int64_t Workspace::layout(const ModelConfig& c, int64_t max_rows, std::byte* base) {
+  const int64_t rows = std::max(max_rows, c.dspark_block_size);
   constexpr int64_t alignment = 64;
   int64_t offset = 0;
   const auto place = [&](TensorRef& t, DType dtype, Shape shape) {
@@ -39,13 +42,16 @@ int64_t Workspace::layout(const ModelConfig& c, int64_t rows, std::byte* base) {
     place(candidates, DType::i32, {rows, c.candidate_topk_blocks});
     place(num_candidates, DType::i32, {rows});
   }
-  place(experts, DType::i32, {rows, c.n_activated_experts});
-  place(expert_weights, DType::f32, {rows, c.n_activated_experts});
+  const int64_t chosen = std::max(c.n_activated_experts, c.dspark_n_activated_experts);
+  place(experts, DType::i32, {rows, chosen});
+  place(expert_weights, DType::f32, {rows, chosen});
   if (!c.engram_layer_ids.empty()) {
     place(engram_ids, DType::i64, {rows, c.engram_columns()});
     place(engram_rows, DType::bf16, {rows, c.engram_columns() * c.engram_head_dim});
     place(engram_kv, DType::bf16, {rows, (c.hc_mult + 1) * c.dim});
   }
+  if (c.n_mtp_layers > 0)
+    place(main_hidden, DType::bf16, {rows, static_cast<int64_t>(c.dspark_target_layer_ids.size()) * c.dim});
   return offset;
 }
 

@@ -10,6 +10,7 @@
 namespace fathom {
 
 /// [rows, ...] tensors in backend memory. A pass uses the first rows of each; nothing here outlives a pass.
+/// There is always room for the rows of one draft block.
 class Workspace {
  public:
   /// Errors: out_of_memory. `ops` must outlive the workspace.
@@ -39,14 +40,15 @@ class Workspace {
   TensorRef num_picked;             // i32 [rows]
   TensorRef candidates;             // i32 [rows, candidate_topk_blocks]
   TensorRef num_candidates;         // i32 [rows]
-  TensorRef experts;                // i32 [rows, n_activated_experts]
-  TensorRef expert_weights;         // f32 [rows, n_activated_experts]
+  TensorRef experts;                // i32 [rows, most experts a token of a layer or draft stage takes]
+  TensorRef expert_weights;         // f32, the same
   TensorRef engram_ids;             // i64 [rows, columns]
   TensorRef engram_rows;            // bf16 [rows, columns * engram_head_dim]
   TensorRef engram_kv;              // bf16 [rows, (hc + 1) * dim]
+  TensorRef main_hidden;            // bf16 [rows, targets * dim]: draft features
 
  private:
-  int64_t layout(const ModelConfig& config, int64_t rows, std::byte* base);
+  int64_t layout(const ModelConfig& config, int64_t max_rows, std::byte* base);
 
   int64_t max_rows_ = 0;
   Buffer buffer_;

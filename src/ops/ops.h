@@ -51,6 +51,9 @@ class Ops {
 
   virtual Status engram_gather(const EngramGatherParams&) = 0;
   virtual void engram_write(const EngramWriteParams&) = 0;
+
+  virtual void draft_feature(const DraftFeatureParams&) = 0;
+  virtual void markov_step(const MarkovStepParams&) = 0;
 };
 
 }  // namespace fathom

@@ -66,11 +66,11 @@ struct HyperMixParams {
   TensorRef comb;  // f32 [rows, hc, hc]
 };
 
-/// out = rms_norm(collapse(stream, pre), weight).
+/// out = rms_norm(collapse(stream, pre), weight), or the collapsed row itself.
 struct CollapseNormParams {
   TensorView stream;  // bf16 [rows, hc, dim]
   TensorView pre;     // f32 [rows, hc]
-  TensorView weight;  // float [dim]
+  TensorView weight;  // float [dim]; empty: no norm
   double norm_eps = 0;
   TensorRef out;  // bf16 [rows, dim]
 };
@@ -135,12 +135,15 @@ struct StoreWindowParams {
 };
 
 /// Softmax over each row's window and picked compressed keys, with a sink; inverse rope of the result.
+/// A row sees the last window_size positions, its own included; as part of a block all of the span's own keys
+/// and the last window_size positions before the span.
 struct SparseAttentionParams {
   TensorView q;               // bf16 [rows, heads, head_dim]
   TensorView window_records;  // u8 [rows, record bytes]: the batch's own keys
   std::span<const RowSpan> spans;
   std::span<const RingView> rings;  // one per span: keys before the batch
   int64_t window_size = 0;
+  bool block = false;
   std::span<const RecordsView> compressed;  // one per span; empty when the layer has ratio 0
   TensorView picked;                        // i32 [rows, topk], ascending; unused when `compressed` is empty
   TensorView num_picked;                    // i32 [rows]
@@ -229,6 +232,26 @@ struct EngramGatherParams {
   TensorView ids;  // i64 [rows, columns], each in [0, table rows)
   Weight table;    // e4m3 [table rows, engram_head_dim]
   TensorRef out;   // bf16 [rows, columns * engram_head_dim]
+};
+
+/// out[r, first_column ..] = the mean of stream[r] over its copies: one layer's draft feature (spec 4).
+struct DraftFeatureParams {
+  TensorView stream;  // bf16 [rows, hc, dim]
+  int64_t first_column = 0;
+  TensorRef out;  // bf16 [rows, columns]
+};
+
+/// Draft `step` of every request, now that the token before it is known (spec 4, Drafting):
+/// logits[q, step] += head @ embed[previous[q]], confidence[q] = proj @ (x[q, step], embed[previous[q]]).
+struct MarkovStepParams {
+  TensorView x;  // bf16 [requests, depth, dim]
+  int64_t step = 0;
+  TensorView previous;   // i32 [requests]
+  TensorView embed;      // float [vocab, rank]
+  Weight head;           // [vocab, rank]
+  TensorView proj;       // float [1, dim + rank]
+  TensorRef logits;      // f32 [requests, depth, vocab]
+  TensorRef confidence;  // f32 [requests]
 };
 
 /// stream += gate * value (spec 3, Write-back), in place.

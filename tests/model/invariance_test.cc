@@ -151,11 +151,11 @@ TEST(Invariance, FewerLogitsAreTheSameLogits) {
 TEST(Sequence, BytesAreThoseOfTheLayout) {
   TinyModel tiny(1);
   Sequence sequence = tiny.sequence();
-  EXPECT_EQ(sequence.bytes(), Sequence::bytes_for(tiny.model().config(), 0));
+  EXPECT_EQ(sequence.bytes(), Sequence::bytes_for(tiny.model().config(), 0, false));
   const std::vector<int32_t> ids = random_ids(13, 300);
   tiny.forward(sequence, ids, 0);
   EXPECT_EQ(sequence.length(), 300);
-  EXPECT_EQ(sequence.bytes(), Sequence::bytes_for(tiny.model().config(), 300));
+  EXPECT_EQ(sequence.bytes(), Sequence::bytes_for(tiny.model().config(), 300, false));
 }
 
 TEST(Sequence, RefusesWhatDoesNotFit) {

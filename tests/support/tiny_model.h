@@ -32,7 +32,7 @@ class TinyModel {
   const Model& model() const { return *model_; }
   Workspace& workspace() { return *workspace_; }
   Ops& ops() { return *ops_; }
-  Sequence sequence() const { return take(model_->new_sequence()); }
+  Sequence sequence(bool drafting = false) const { return take(model_->new_sequence(drafting)); }
 
   Logits forward(Sequence& sequence, std::span<const int32_t> ids, int64_t num_logits,
                  Trace* trace = nullptr) {

@@ -8,7 +8,8 @@
 namespace fathom::cpu {
 namespace {
 
-// The keys row `r` of span `s` sees, unpacked: window positions ascending, then picked groups ascending.
+// The keys row `r` of span `s` sees, unpacked: window positions ascending (in a block those before it, then
+// its own), then picked groups ascending.
 void gather_keys(const SparseAttentionParams& p, size_t s, int64_t r, Scratch& scratch,
                  std::vector<const float*>& keys) {
   const int64_t dim = p.q.shape[2];
@@ -16,14 +17,16 @@ void gather_keys(const SparseAttentionParams& p, size_t s, int64_t r, Scratch& s
   const int64_t window_bytes = window_record(dim).bytes();
   const int64_t compressed_bytes = compressed_record(dim).bytes();
   const int64_t position = span.first_position + r - span.first_row;
-  const int64_t first = std::max<int64_t>(0, position - p.window_size + 1);
-  const int64_t num_window = position - first + 1;
+  const int64_t end = p.block ? span.end_position() : position + 1;
+  const int64_t first =
+      std::max<int64_t>(0, (p.block ? span.first_position : position + 1) - p.window_size);
+  const int64_t num_window = end - first;
   const int64_t num_picked = p.compressed.empty() ? 0 : elements<int32_t>(p.num_picked)[r];
   const int64_t num_keys = num_window + num_picked;
   float* at = scratch.floats(Scratch::keys, num_keys * dim);
   keys.clear();
   for (int64_t k = 0; k < num_keys; ++k) keys.push_back(at + k * dim);
-  for (int64_t t = first; t <= position; ++t, at += dim) {
+  for (int64_t t = first; t < end; ++t, at += dim) {
     const std::byte* record =
         t >= span.first_position
             ? p.window_records.data + (span.first_row + t - span.first_position) * window_bytes

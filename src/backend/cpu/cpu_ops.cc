@@ -51,6 +51,8 @@ class ExactCpuOps final : public Ops {
   Status expert_layer(const ExpertLayerParams& p) override { return cpu::expert_layer(context_, p); }
   Status engram_gather(const EngramGatherParams& p) override { return cpu::engram_gather(context_, p); }
   void engram_write(const EngramWriteParams& p) override { cpu::engram_write(context_, p); }
+  void draft_feature(const DraftFeatureParams& p) override { cpu::draft_feature(context_, p); }
+  void markov_step(const MarkovStepParams& p) override { cpu::markov_step(context_, p); }
 
  private:
   static void copy(void* to, const void* from, int64_t bytes) {

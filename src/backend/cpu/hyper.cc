@@ -113,7 +113,7 @@ void collapse_norm(const Context& context, const CollapseNormParams& p) {
   const int64_t rows = p.stream.shape[0];
   const int64_t hc = p.stream.shape[1];
   const int64_t dim = p.stream.shape[2];
-  const std::vector<float> weight = floats_of(p.weight);
+  const std::vector<float> weight = p.weight.empty() ? std::vector<float>{} : floats_of(p.weight);
   const bf16* stream = elements<bf16>(p.stream);
   const float* pre = elements<float>(p.pre);
   bf16* out = elements<bf16>(p.out);
@@ -127,7 +127,10 @@ void collapse_norm(const Context& context, const CollapseNormParams& p) {
                  static_cast<double>(to_float(stream[(r * hc + c) * dim + i]));
         x[static_cast<size_t>(i)] = to_float(to_bf16(sum));
       }
-      rms_norm_row(context, x.data(), weight.data(), dim, p.norm_eps, out + r * dim);
+      if (weight.empty())
+        std::transform(x.begin(), x.end(), out + r * dim, [](float v) { return to_bf16(v); });
+      else
+        rms_norm_row(context, x.data(), weight.data(), dim, p.norm_eps, out + r * dim);
     }
   });
 }

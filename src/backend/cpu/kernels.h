@@ -76,6 +76,10 @@ Status expert_layer(const Context&, const ExpertLayerParams&);
 Status engram_gather(const Context&, const EngramGatherParams&);
 void engram_write(const Context&, const EngramWriteParams&);
 
+// draft.cc
+void draft_feature(const Context&, const DraftFeatureParams&);
+void markov_step(const Context&, const MarkovStepParams&);
+
 /// The error of a NaN scale met in `weight`.
 Status nan_scale(const Weight& weight);
 

@@ -1,0 +1,163 @@
+// Drafting on the tiny golden checkpoint: golden drafts, company, depths, and nothing left behind.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "tests/support/golden.h"
+#include "tests/support/tiny_model.h"
+
+namespace fathom {
+namespace {
+
+using testing::argmax;
+using testing::Golden;
+using testing::TinyModel;
+
+std::vector<int32_t> random_ids(uint32_t seed, int64_t n) {
+  std::mt19937 random(seed);
+  std::vector<int32_t> ids{0};
+  while (static_cast<int64_t>(ids.size()) < n) ids.push_back(static_cast<int32_t>(3 + random() % 1000));
+  return ids;
+}
+
+struct Drafts {
+  std::vector<int32_t> ids;
+  std::vector<float> logits;  // [depth, vocab]
+  std::vector<float> confidence;
+  bool operator==(const Drafts&) const = default;
+};
+
+// Greedy drafts for several sequences together.
+std::vector<Drafts> draft(TinyModel& tiny, std::span<const DraftRequest> requests, int64_t depth) {
+  const Model& model = tiny.model();
+  DraftBlock block = TinyModel::take(model.begin_draft(tiny.workspace(), requests, depth));
+  std::vector<Drafts> out(requests.size());
+  std::vector<int32_t> previous;
+  for (const DraftRequest& r : requests) previous.push_back(r.token);
+  for (int64_t i = 0; i < depth; ++i) {
+    const DraftStep step = TinyModel::take(model.next_draft(block, previous));
+    for (size_t q = 0; q < requests.size(); ++q) {
+      const auto row = step.row(static_cast<int64_t>(q));
+      previous[q] = argmax(row);
+      out[q].ids.push_back(previous[q]);
+      out[q].logits.insert(out[q].logits.end(), row.begin(), row.end());
+      out[q].confidence.push_back(step.confidence[q]);
+    }
+  }
+  return out;
+}
+
+Drafts draft(TinyModel& tiny, Sequence& sequence, int32_t token, int64_t depth = 5) {
+  const DraftRequest request{&sequence, token};
+  return draft(tiny, {&request, 1}, depth).front();
+}
+
+void expect_near(std::span<const float> got, std::span<const float> want, size_t step) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i)
+    ASSERT_NEAR(got[i], want[i], 1e-5 * std::fabs(want[i]) + 1e-6) << "step " << step << ", value " << i;
+}
+
+TEST(Draft, GoldenSteps) {
+  TinyModel tiny(2);
+  const Golden golden("tiny/golden/prompt_48.safetensors");
+  const std::vector<int32_t> ids = golden.values<int32_t>("input_ids");
+  const std::vector<int32_t> greedy = golden.values<int32_t>("greedy");
+  const std::vector<int32_t> want_ids = golden.values<int32_t>("draft_ids");
+  const std::vector<float> want_logits = golden.floats("draft_logits");
+  const std::vector<float> want_confidence = golden.floats("draft_confidence");
+  Sequence sequence = tiny.sequence(true);
+  tiny.forward(sequence, ids, 0);
+  const size_t vocab = 1024;
+  std::vector<int32_t> got_ids;
+  double worst = 0;
+  for (size_t step = 0; step < greedy.size(); ++step) {
+    const Drafts got = draft(tiny, sequence, greedy[step]);
+    got_ids.insert(got_ids.end(), got.ids.begin(), got.ids.end());
+    const auto logits = std::span(want_logits).subspan(step * 5 * vocab, 5 * vocab);
+    expect_near(got.logits, logits, step);
+    for (size_t i = 0; i < logits.size(); ++i)
+      worst = std::max(worst, std::fabs(static_cast<double>(got.logits[i]) - static_cast<double>(logits[i])));
+    expect_near(got.confidence, std::span(want_confidence).subspan(step * 5, 5), step);
+    tiny.forward(sequence, {&greedy[step], 1}, 0);
+  }
+  EXPECT_EQ(got_ids, want_ids);
+  RecordProperty("worst_logit_difference", std::to_string(worst));
+}
+
+// However the positions came: at once, one by one, in any workspace, with positions taken back in between.
+TEST(Draft, DependsOnTheTokensAlone) {
+  TinyModel tiny(2);
+  TinyModel small(1, 3);  // a workspace smaller than a block
+  const std::vector<int32_t> ids = random_ids(5, 60);
+  const std::vector<int32_t> wrong = random_ids(77, 10);
+  Sequence stepped = tiny.sequence(true);
+  Sequence rewound = small.sequence(true);
+  for (size_t n = 1; n < ids.size(); ++n) {
+    tiny.forward(stepped, std::span(ids).subspan(n - 1, 1), 0);
+    small.forward(rewound, std::span(ids).subspan(n - 1, 1), 0);
+    const auto back = n % (Sequence::max_rewind + 1);
+    if (back > 0) {
+      small.forward(rewound, std::span(wrong).first(back), 0);
+      rewound.rewind(static_cast<int64_t>(back));
+    }
+    const Drafts want = draft(tiny, stepped, ids[n]);
+    EXPECT_EQ(draft(small, rewound, ids[n]), want) << n;
+    if (n % 7 != 0) continue;
+    Sequence whole = tiny.sequence(true);
+    tiny.forward(whole, std::span(ids).first(n), 0);
+    EXPECT_EQ(draft(tiny, whole, ids[n]), want) << n;
+  }
+}
+
+TEST(Draft, LessDepthIsTheBeginningOfMore) {
+  TinyModel tiny(2);
+  Sequence sequence = tiny.sequence(true);
+  tiny.forward(sequence, random_ids(6, 30), 0);
+  const Drafts all = draft(tiny, sequence, 9);
+  for (int64_t depth = 1; depth < 5; ++depth) {
+    const Drafts some = draft(tiny, sequence, 9, depth);
+    EXPECT_TRUE(std::equal(some.logits.begin(), some.logits.end(), all.logits.begin())) << depth;
+    EXPECT_EQ(some.confidence, std::vector<float>(all.confidence.begin(), all.confidence.begin() + depth));
+  }
+}
+
+TEST(Draft, Company) {
+  TinyModel tiny(2, 16);  // three blocks at once
+  std::vector<Sequence> sequences;
+  std::vector<DraftRequest> requests;
+  for (uint32_t i = 0; i < 5; ++i) sequences.push_back(tiny.sequence(true));
+  for (uint32_t i = 0; i < 5; ++i) {
+    tiny.forward(sequences[i], random_ids(20 + i, 1 + 13 * static_cast<int64_t>(i)), 0);
+    requests.push_back({&sequences[i], static_cast<int32_t>(100 + i)});
+  }
+  const std::vector<Drafts> together = draft(tiny, requests, 5);
+  for (size_t i = 0; i < 5; ++i)
+    EXPECT_EQ(together[i], draft(tiny, sequences[i], requests[i].token)) << i;
+}
+
+// The main model's logits do not know whether a sequence drafts, drafted, or shares a pass with one that does.
+TEST(Draft, LeavesTheMainModelAlone) {
+  TinyModel tiny(2);
+  const std::vector<int32_t> ids = random_ids(8, 41);
+  Sequence plain = tiny.sequence();
+  Sequence drafting = tiny.sequence(true);
+  for (size_t n = 0; n + 1 < ids.size(); ++n) {
+    const SequenceRows rows[] = {{&plain, std::span(ids).subspan(n, 1), 1},
+                                 {&drafting, std::span(ids).subspan(n, 1), 1}};
+    const Logits logits = tiny.forward(rows);
+    ASSERT_TRUE(std::equal(logits.row(0).begin(), logits.row(0).end(), logits.row(1).begin())) << n;
+    draft(tiny, drafting, ids[n + 1]);
+  }
+}
+
+TEST(Draft, BytesAreThoseOfTheLayout) {
+  TinyModel tiny(1);
+  Sequence sequence = tiny.sequence(true);
+  EXPECT_EQ(sequence.bytes(), Sequence::bytes_for(tiny.model().config(), 0, true));
+  EXPECT_GT(sequence.bytes(), tiny.sequence().bytes());
+}
+
+}  // namespace
+}  // namespace fathom
