@@ -74,7 +74,7 @@ class Evaluation {
     if (a == found.end() || b == expected.end()) return std::nullopt;
     ids.insert(ids.end(), found.begin(), a);
     FATHOM_ASSIGN(const auto sequence, language_.new_sequence());
-    FATHOM_ASSIGN(const auto logits, sequence->extend(ids, LanguageSequence::Want::last_logits));
+    FATHOM_ASSIGN(const auto logits, sequence->extend(ids, 1));
     return std::optional<double>(double{logits[static_cast<size_t>(*a)]} -
                                  double{logits[static_cast<size_t>(*b)]});
   }

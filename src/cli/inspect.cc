@@ -202,7 +202,8 @@ std::string to_text(const Report& report) {
   line("weights, mapped", bytes_text(total_bytes(report)));
   line("activations", bytes_text(Workspace::bytes_for(c, prefill_rows)));
   for (const int64_t length : lengths_of(c))
-    line(fmt::format("context of {}", length), bytes_text(Sequence::bytes_for(c, length, c.n_mtp_layers > 0)));
+    line(fmt::format("context of {}", length),
+         bytes_text(Sequence::bytes_for(c, length, c.n_mtp_layers > 0)));
 
   for (const std::string& reason : report.unavailable) out += "\nSwitched off: " + reason + "\n";
   for (const std::string& problem : report.problems) out += "\nWrong: " + problem + "\n";

@@ -8,7 +8,7 @@ Result<LoadedModel> load_model(const ModelFlags& flags) {
   LoadedModel loaded;
   loaded.ops = make_exact_cpu_ops(flags.threads);
   FATHOM_ASSIGN(loaded.model, Model::load(flags.directory, *loaded.ops));
-  FATHOM_ASSIGN(loaded.language, ModelAdapter::create(*loaded.model, prefill_rows));
+  FATHOM_ASSIGN(loaded.language, ModelAdapter::create(*loaded.model, prefill_rows, false));
   return loaded;
 }
 

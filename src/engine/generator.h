@@ -1,4 +1,4 @@
-// One answer at a time: prefill the prompt, then sample, decode and stop.
+// One answer at a time: prefill the prompt, then sample, draft, decode and stop.
 //
 // Knows tokens and text pieces; nothing of chat formats, terminals or other requests.
 #pragma once
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/drafting.h"
 #include "engine/language_model.h"
 #include "sampling/params.h"
 #include "sampling/sampler.h"
@@ -26,6 +27,7 @@ struct GenerateRequest {
   int64_t max_tokens = 0;         // at least 1; the context's end also ends the answer
   std::vector<std::string> stop;  // stop strings; their text is not part of the answer
   std::vector<int32_t> stop_ids;  // tokens that end the answer; part of its ids, not of its text
+  DraftSettings drafting = {};    // changes how many passes an answer takes, never the answer
 };
 
 enum class FinishReason { stop_token, stop_string, max_tokens, context_full, cancelled };
@@ -47,6 +49,7 @@ struct Generation {
   FinishReason reason = FinishReason::max_tokens;
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;  // of the prompt, those that the generator still held
+  DraftStats drafts;
   double prefill_seconds = 0;
   double decode_seconds = 0;
 };
@@ -65,10 +68,18 @@ class Generator {
                          const GenerateHooks& hooks = {});
 
  private:
+  class Answer;
+
   Status check(const GenerateRequest& request) const;
   Result<std::span<const float>> prefill(const GenerateRequest& request, const GenerateHooks& hooks,
                                          Generation& out);
-  Result<std::span<const float>> extend(std::span<const int32_t> ids, LanguageSequence::Want want);
+  std::vector<int32_t> draft(const GenerateRequest& request, const Sampler& sampler, const Answer& answer,
+                             DraftStats& stats);
+  Status settle(std::span<const float> logits, std::span<const int32_t> drafts, Sampler& sampler,
+                Answer& answer, DraftStats& stats);
+  Result<std::span<const float>> extend(std::span<const int32_t> ids, int64_t num_logits);
+  void take_back(size_t n);
+  void forget();
 
   LanguageModel& model_;
   int64_t prefill_chunk_;

@@ -1,4 +1,4 @@
-// The text model behind the engine's seam: one sequence at a time, chunks of a fixed number of rows.
+// The model behind the engine's seam: one sequence at a time, chunks of a fixed number of rows.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,27 @@ namespace fathom {
 class ModelAdapter : public LanguageModel {
  public:
   /// `model` must outlive the adapter, and the adapter its sequences. Activations for `max_rows` rows at a
-  /// time are allocated here. Errors: out_of_memory.
-  static Result<std::unique_ptr<ModelAdapter>> create(const Model& model, int64_t max_rows);
+  /// time are allocated here. With `drafting`, where the model can, its sequences keep what drafts need.
+  /// Errors: out_of_memory.
+  static Result<std::unique_ptr<ModelAdapter>> create(const Model& model, int64_t max_rows, bool drafting);
 
   int64_t vocab_size() const override { return model_.config().vocab_size; }
   int64_t max_length() const override { return model_.config().max_seq_len; }
+  int64_t max_drafts() const override;
+  DraftCosts draft_costs() const override { return exact_cpu_costs; }
   Result<std::unique_ptr<LanguageSequence>> new_sequence() override;
 
  private:
   class AdaptedSequence;
-  ModelAdapter(const Model& model, Workspace workspace) : model_(model), workspace_(std::move(workspace)) {}
+  /// Measured (docs/performance.md). The exact path computes row by row: a row more costs nearly a pass.
+  static constexpr DraftCosts exact_cpu_costs = {.draft = 0.5, .row = 0.5};
+
+  ModelAdapter(const Model& model, Workspace workspace, bool drafting)
+      : model_(model), workspace_(std::move(workspace)), drafting_(drafting) {}
 
   const Model& model_;
   Workspace workspace_;
+  bool drafting_;
   Logits logits_;  // of the last call
 };
 

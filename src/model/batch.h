@@ -19,7 +19,7 @@ struct Batch {
   std::vector<Sequence*> sequences;              // each at most once
   std::vector<RowSpan> spans;                    // one per sequence
   std::vector<std::vector<int64_t>> engram_ids;  // for each engram layer, table rows [rows, columns]
-  bool block = false;     // rows are draft blocks, which see all of their own span and are not kept
+  bool block = false;      // rows are draft blocks, which see all of their own span and are not kept
   Trace* trace = nullptr;  // with one sequence only
 
   std::vector<RingView> windows(int64_t layer) const {

@@ -64,9 +64,8 @@ Status Layer::forward(Ops& ops, const Batch& b, Workspace& s) const {
 
   FATHOM_TRY(engram(ops, b, s));
   if (draft_feature_ >= 0 && b.drafting())
-    ops.draft_feature({.stream = stream,
-                       .first_column = draft_feature_ * config_.dim,
-                       .out = s.main_hidden.head(n)});
+    ops.draft_feature(
+        {.stream = stream, .first_column = draft_feature_ * config_.dim, .out = s.main_hidden.head(n)});
   mix(w_.hc_attn);
   collapse(w_.attn_norm);
   FATHOM_TRY(attention_.run(ops, b, s));

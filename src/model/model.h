@@ -1,4 +1,5 @@
-// The model: a checkpoint in, logits and drafts out. One forward for any rows of any sequences at any position.
+// The model: a checkpoint in, logits and drafts out. One forward for any rows of any sequences at any
+// position.
 #pragma once
 
 #include <cstdint>

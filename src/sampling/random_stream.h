@@ -19,7 +19,7 @@ class RandomStream {
   explicit RandomStream(uint64_t seed, uint32_t stream = 0) : seed_(seed), stream_(stream) {}
 
   /// A number in [0, 1), a multiple of 2^-53, fixed by (seed, stream, position, draw) alone. `position`
-  /// counts output tokens from 0; `draw` counts the numbers used at one position.
+  /// counts output tokens from 0; `draw` tells the numbers used at one position apart.
   double uniform(uint64_t position, uint32_t draw = 0) const;
 
  private:

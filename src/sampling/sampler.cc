@@ -141,17 +141,22 @@ size_t Sampler::filter(double largest, SamplerScratch& scratch) const {
 Result<int32_t> Sampler::sample(std::span<const float> logits, SamplerScratch& scratch) const {
   FATHOM_TRY(distribution(logits, scratch));
   if (scratch.candidates_.size() == 1) return scratch.candidates_.front().id;
-  return pick(scratch.candidates_, random_.uniform(num_accepted_));
+  return race(scratch.candidates_, random_, num_accepted_);
 }
 
-int32_t pick(std::span<const Candidate> candidates, double u) {
+int32_t race(std::span<const Candidate> candidates, const RandomStream& random, uint64_t position) {
   FATHOM_CHECK(!candidates.empty());
-  double sum = 0;
+  int32_t winner = candidates.front().id;
+  double best = infinity;
   for (const Candidate& c : candidates) {
-    sum += c.probability;
-    if (u < sum) return c.id;
+    const double u = random.uniform(position, static_cast<uint32_t>(c.id));
+    const double arrival = -std::log1p(-u) / c.probability;
+    if (arrival < best) {
+      best = arrival;
+      winner = c.id;
+    }
   }
-  return candidates.back().id;  // the probabilities' sum may round to just below 1
+  return winner;
 }
 
 }  // namespace fathom

@@ -59,6 +59,7 @@ class Sampler {
   Status distribution(std::span<const float> logits, SamplerScratch& scratch) const;
 
   /// Draws the next token from distribution(); repeating the call repeats the draw. accept() moves on.
+  /// The draw is a function of the distribution and of (seed, stream, position) alone.
   Result<int32_t> sample(std::span<const float> logits, SamplerScratch& scratch) const;
 
   /// Appends `id` to the output: it counts for the penalties, and the next draw uses the next position.
@@ -87,7 +88,11 @@ class Sampler {
   uint64_t num_accepted_ = 0;
 };
 
-/// The candidate at `u` in [0, 1) of the cumulated probabilities. `candidates` must not be empty.
-int32_t pick(std::span<const Candidate> candidates, double u);
+/// Draws one of `candidates` (at least one) at `position` of `random`: every token id has an arrival time
+/// there, exponential with its probability as the rate, and the first to arrive wins - with exactly its
+/// probability. Similar distributions mostly have the same winner, because a token's luck at a position does
+/// not depend on who else runs. So a draft model and the target that draw with one stream agree about as
+/// often as two draws can, and the target need not know of the draft at all.
+int32_t race(std::span<const Candidate> candidates, const RandomStream& random, uint64_t position);
 
 }  // namespace fathom

@@ -133,11 +133,11 @@ TEST(Draft, Company) {
     requests.push_back({&sequences[i], static_cast<int32_t>(100 + i)});
   }
   const std::vector<Drafts> together = draft(tiny, requests, 5);
-  for (size_t i = 0; i < 5; ++i)
-    EXPECT_EQ(together[i], draft(tiny, sequences[i], requests[i].token)) << i;
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(together[i], draft(tiny, sequences[i], requests[i].token)) << i;
 }
 
-// The main model's logits do not know whether a sequence drafts, drafted, or shares a pass with one that does.
+// The main model's logits do not know whether a sequence drafts, drafted, or shares a pass with one that
+// does.
 TEST(Draft, LeavesTheMainModelAlone) {
   TinyModel tiny(2);
   const std::vector<int32_t> ids = random_ids(8, 41);

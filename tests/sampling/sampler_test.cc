@@ -278,13 +278,45 @@ TEST(Sampler, DrawsFollowTheDistribution) {
   EXPECT_GT(chi2, 0.05);
 }
 
-TEST(Pick, CoversTheUnitInterval) {
-  const std::vector<Candidate> candidates = {{3, 0.25}, {5, 0.5}, {9, 0.2499999}};
-  EXPECT_EQ(pick(candidates, 0), 3);
-  EXPECT_EQ(pick(candidates, 0.2499), 3);
-  EXPECT_EQ(pick(candidates, 0.25), 5);
-  EXPECT_EQ(pick(candidates, 0.75), 9);
-  EXPECT_EQ(pick(candidates, 0.99999999), 9);
+TEST(Race, TheEarliestArrivalWins) {
+  const RandomStream random(11, 2);
+  const std::vector<Candidate> candidates = {{3, 0.25}, {5, 0.5}, {900, 0.25}};
+  for (uint64_t position = 0; position < 1000; ++position) {
+    double best = std::numeric_limits<double>::infinity();
+    int32_t want = -1;
+    for (const Candidate& c : candidates) {
+      const double arrival =
+          -std::log(1 - random.uniform(position, static_cast<uint32_t>(c.id))) / c.probability;
+      if (arrival < best) {
+        best = arrival;
+        want = c.id;
+      }
+    }
+    EXPECT_EQ(race(candidates, random, position), want) << position;
+  }
+}
+
+// Two draws with one stream agree with a probability of the sum over i of 1 / sum over j of
+// max(p_j / p_i, q_j / q_i); independent draws would agree much less.
+TEST(Race, SimilarDistributionsHaveTheSameWinner) {
+  const std::vector<Candidate> p = {{0, 0.5}, {1, 0.3}, {2, 0.2}};
+  const std::vector<Candidate> q = {{0, 0.4}, {1, 0.3}, {2, 0.2}, {3, 0.1}};
+  double want = 0;
+  for (const Candidate& i : p) {
+    double sum = 0;
+    for (const Candidate& j : q) {
+      const double pj = j.id < 3 ? p[static_cast<size_t>(j.id)].probability : 0;
+      sum += std::max(pj / i.probability, j.probability / q[static_cast<size_t>(i.id)].probability);
+    }
+    want += 1 / sum;
+  }
+  const RandomStream random(5);
+  const int n = 100000;
+  int equal = 0;
+  for (uint64_t position = 0; position < n; ++position)
+    equal += race(p, random, position) == race(q, random, position) ? 1 : 0;
+  EXPECT_GT(want, 0.8);
+  EXPECT_NEAR(static_cast<double>(equal) / n, want, 0.005);  // four standard deviations
 }
 
 }  // namespace

@@ -18,8 +18,7 @@ void gather_keys(const SparseAttentionParams& p, size_t s, int64_t r, Scratch& s
   const int64_t compressed_bytes = compressed_record(dim).bytes();
   const int64_t position = span.first_position + r - span.first_row;
   const int64_t end = p.block ? span.end_position() : position + 1;
-  const int64_t first =
-      std::max<int64_t>(0, (p.block ? span.first_position : position + 1) - p.window_size);
+  const int64_t first = std::max<int64_t>(0, (p.block ? span.first_position : position + 1) - p.window_size);
   const int64_t num_window = end - first;
   const int64_t num_picked = p.compressed.empty() ? 0 : elements<int32_t>(p.num_picked)[r];
   const int64_t num_keys = num_window + num_picked;

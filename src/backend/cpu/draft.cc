@@ -53,8 +53,8 @@ void markov_step(const Context& context, const MarkovStepParams& p) {
     load_floats(p.embed, previous[q] * rank, rank, input + q * width + dim);
     confidence[q] = static_cast<float>(context.dot(input + q * width, proj.data(), width));
   }
-  const Status done = multiply(
-      context, input + dim, requests, width, p.head, 0, vocab, [&](int64_t q, int64_t o, double v) {
+  const Status done =
+      multiply(context, input + dim, requests, width, p.head, 0, vocab, [&](int64_t q, int64_t o, double v) {
         logits[(q * depth + p.step) * vocab + o] += static_cast<float>(v);
       });
   FATHOM_CHECK(done.has_value());  // a plain weight has no scales
