@@ -152,6 +152,59 @@ TEST(Draft, LeavesTheMainModelAlone) {
   }
 }
 
+// Four sequences decode in one batch; every pass verifies another number of drafts of each, of which another
+// number is right. Logits and the next drafts are those of sequences that never drafted, bit for bit.
+TEST(Draft, BatchRejectsAtDifferentDepths) {
+  TinyModel tiny(2, 64);
+  const size_t vocab = 1024;
+  struct One {
+    std::vector<int32_t> ids;   // known in advance
+    std::vector<float> logits;  // after each of them
+    Sequence drafting, plain;
+    size_t length;  // positions in both sequences
+  };
+  std::vector<One> all;
+  for (uint32_t i = 0; i < 4; ++i) {
+    One one{random_ids(40 + i, 60), {}, tiny.sequence(true), tiny.sequence(true), 1 + 5 * i};
+    Sequence whole = tiny.sequence();
+    one.logits = tiny.forward(whole, one.ids, 60).values;
+    tiny.forward(one.drafting, std::span(one.ids).first(one.length), 0);
+    tiny.forward(one.plain, std::span(one.ids).first(one.length), 0);
+    all.push_back(std::move(one));
+  }
+  std::mt19937 random(3);
+  for (int pass = 0; pass < 12; ++pass) {
+    std::vector<std::vector<int32_t>> ids;
+    std::vector<size_t> kept;
+    std::vector<SequenceRows> rows;
+    for (const One& one : all) {
+      const size_t most = std::min<size_t>(8, one.ids.size() - one.length - 2);
+      const size_t drafts = random() % (most + 1);
+      kept.push_back(1 + random() % (drafts + 1));
+      ids.emplace_back(one.ids.begin() + static_cast<int64_t>(one.length),
+                       one.ids.begin() + static_cast<int64_t>(one.length + 1 + drafts));
+      for (size_t k = kept.back(); k < ids.back().size(); ++k) ids.back()[k] = 1003 - ids.back()[k];
+    }
+    for (size_t i = 0; i < all.size(); ++i)
+      rows.push_back({&all[i].drafting, ids[i], static_cast<int64_t>(ids[i].size())});
+    const Logits got = tiny.forward(rows);
+    std::vector<DraftRequest> requests, plain_requests;
+    int64_t row = 0;
+    for (size_t i = 0; i < all.size(); ++i) {
+      One& one = all[i];
+      const auto want = std::span(one.logits).subspan(one.length * vocab, kept[i] * vocab);
+      EXPECT_TRUE(std::equal(want.begin(), want.end(), got.row(row).begin())) << pass << " " << i;
+      row += static_cast<int64_t>(ids[i].size());
+      one.drafting.rewind(static_cast<int64_t>(ids[i].size() - kept[i]));
+      tiny.forward(one.plain, std::span(ids[i]).first(kept[i]), 0);
+      one.length += kept[i];
+      requests.push_back({&one.drafting, one.ids[one.length]});
+      plain_requests.push_back({&one.plain, one.ids[one.length]});
+    }
+    EXPECT_EQ(draft(tiny, requests, 5), draft(tiny, plain_requests, 5)) << pass;
+  }
+}
+
 TEST(Draft, BytesAreThoseOfTheLayout) {
   TinyModel tiny(1);
   Sequence sequence = tiny.sequence(true);
