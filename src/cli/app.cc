@@ -36,7 +36,6 @@ constexpr NotYet not_yet[] = {
     {"bench", "this version has no benchmark"},
     {"--image", "this version does not read images"},
     {"preprocess", "this version does not read images"},
-    {"--draft", "this version does not draft"},
     {"--device", "this version runs on the CPU only"},
     {"--devices", "this version runs on the CPU only"},
     {"--memory", "this version leaves the weights in the mapped files, without a budget"},

@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <optional>
 
 #include "cli/answer_printer.h"
 #include "cli/chat_prompt.h"
 #include "cli/commands.h"
+#include "cli/draft_report.h"
 #include "cli/line_source.h"
 #include "cli/loaded_model.h"
 #include "cli/prompt_progress.h"
@@ -32,6 +34,7 @@ struct Flags {
   ModelFlags model;
   AnswerFlags answer;
   ThinkingFlags thinking;
+  DraftFlags draft;
   std::string system;
 };
 
@@ -79,6 +82,7 @@ class Conversation {
     request.max_tokens = flags_.answer.max_tokens;
     request.stop = flags_.answer.stop;
     request.stop_ids = {static_cast<int32_t>(model.config().eos_token_id)};
+    request.drafting = flags_.draft.settings;
 
     AnswerPrinter printer(surroundings_, thinking_mode(flags_.thinking));
     PrefillProgress progress = prompt_progress(surroundings_, false);
@@ -94,7 +98,20 @@ class Conversation {
     if (!generation) return fail(generation.error());
     if (generation->reason == FinishReason::cancelled) FATHOM_TRY(remark("[stopped]\n"));
     if (finish_reason_name(generation->reason) == "length") FATHOM_TRY(remark("[cut at the length limit]\n"));
+    FATHOM_TRY(remark_on_drafting(surroundings_, generation->drafts));
+    FATHOM_TRY(status_line(*generation));
     return printer.message();
+  }
+
+  // At a terminal: how long the answer was, how fast it came, and what drafting did for it.
+  Status status_line(const Generation& generation) {
+    const Environment& env = surroundings_.env;
+    if (!env.stdin_terminal || !env.stdout_terminal) return {};
+    const auto tokens = static_cast<double>(generation.ids.size());
+    std::string line = fmt::format("[{} tokens, {:.1f} a second", generation.ids.size(),
+                                   tokens / std::max(generation.decode_seconds, 1e-9));
+    if (generation.drafts.offered > 0) line += "; " + draft_text(generation.drafts);
+    return remark(env.styled ? fmt::format("\x1b[2m{}]\x1b[0m\n", line) : line + "]\n");
   }
 
   Status remark(std::string_view text) {
@@ -188,7 +205,8 @@ class Chat {
 };
 
 Status run(const Flags& flags, const Surroundings& surroundings) {
-  FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model));
+  FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model, flags.draft.on()));
+  FATHOM_TRY(remark_on_drafting(surroundings, flags.draft, *loaded.model));
   return Chat(flags, loaded, surroundings).run();
 }
 
@@ -205,9 +223,11 @@ void add_chat(CLI::App& app, Action& chosen) {
   command->add_option("--system", flags->system, "A system message to begin with")->type_name("TEXT");
   flags->thinking.add_to(*command);
   flags->answer.add_to(*command);
+  flags->draft.add_to(*command);
   command->callback([flags, &chosen] {
     flags->answer.check();
     flags->thinking.check();
+    flags->draft.check();
     if (find_invalid_utf8(flags->system) != std::string::npos)
       throw CLI::ValidationError("--system", "expected UTF-8 text");
     chosen = [flags](const Surroundings& surroundings) { return run(*flags, surroundings); };

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "cli/chat_prompt.h"
 #include "cli/commands.h"
+#include "cli/draft_report.h"
 #include "cli/eval_case.h"
 #include "cli/json_lines.h"
 #include "cli/loaded_model.h"
@@ -25,6 +26,7 @@ constexpr uint64_t max_file_bytes = uint64_t{1} << 30;
 
 struct Flags {
   ModelFlags model;
+  DraftFlags draft;
   std::filesystem::path file;
   bool json = false;
 };
@@ -44,6 +46,7 @@ class Evaluation {
     FATHOM_ASSIGN(request.prompt, tokenizer.encode(c.prompt));
     FATHOM_ASSIGN(const auto expected, tokenizer.encode(c.expected));
     request.sampling.temperature = 0;
+    request.drafting = flags_.draft.settings;
     // Other tokens may spell the same text, so the text decides where a completion ends.
     request.max_tokens = static_cast<int64_t>(expected.size()) + 16;
     if (!c.is_completion) request.stop_ids = {static_cast<int32_t>(model_.config().eos_token_id)};
@@ -60,6 +63,7 @@ class Evaluation {
     EvalOutcome out;
     out.found = tokenizer.decode(generation.ids, /*skip_special=*/false);
     out.exact = out.found == c.expected;
+    out.drafts = generation.drafts;
     if (!out.exact) {
       FATHOM_ASSIGN(out.margin, margin(request.prompt, generation.ids, expected));
     }
@@ -98,7 +102,8 @@ class Evaluation {
 Status run(const Flags& flags, const Surroundings& surroundings) {
   FATHOM_ASSIGN(const std::string text, read_file(flags.file, max_file_bytes));
   FATHOM_ASSIGN(const std::vector<EvalCase> cases, parse_eval(text, flags.file.string()));
-  FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model));
+  FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model, flags.draft.on()));
+  FATHOM_TRY(remark_on_drafting(surroundings, flags.draft, *loaded.model));
   Evaluation evaluation(flags, loaded);
   EvalTable table;
   const auto start = std::chrono::steady_clock::now();
@@ -132,9 +137,11 @@ void add_eval(CLI::App& app, Action& chosen) {
       "computation has exact is not, and not by a hair either.");
   const auto flags = std::make_shared<Flags>();
   flags->model.add_to(*command);
+  flags->draft.add_to(*command);
   command->add_option("file", flags->file, "The prompts")->required()->type_name("FILE");
   command->add_flag("--json", flags->json, "Write one JSON object");
   command->callback([flags, &chosen] {
+    flags->draft.check();
     chosen = [flags](const Surroundings& surroundings) { return run(*flags, surroundings); };
   });
 }

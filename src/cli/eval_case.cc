@@ -63,6 +63,7 @@ std::string EvalTable::Miss::remark() const {
 void EvalTable::add(const EvalCase& c, EvalOutcome outcome) {
   Task& task = tasks_[c.task];
   ++task.total;
+  task.drafts += outcome.drafts;
   if (outcome.exact)
     ++task.exact;
   else
@@ -86,6 +87,11 @@ Json EvalTable::to_json(double seconds) const {
   for (const auto& [name, task] : tasks_) {
     tasks[name] = {{"exact", task.exact}, {"total", task.total}, {"skipped", task.skipped}};
     if (task.skipped > 0) tasks[name]["reason"] = task.reason;
+    if (task.drafts.offered > 0)
+      tasks[name]["draft"] = {{"passes", task.drafts.passes},
+                              {"offered", task.drafts.offered},
+                              {"accepted", task.drafts.accepted},
+                              {"settled", task.drafts.settled}};
   }
   Json misses = Json::array();
   for (const Miss& miss : misses_)
@@ -99,16 +105,24 @@ Json EvalTable::to_json(double seconds) const {
 }
 
 std::string EvalTable::to_text(double seconds) const {
-  std::string out = fmt::format("{:<16}{:>7}{:>7}{:>9}\n", "task", "exact", "total", "skipped");
+  std::string out = fmt::format("{:<16}{:>7}{:>7}{:>9}{:>9}{:>16}\n", "task", "exact", "total", "skipped",
+                                "passes", "drafts accepted");
+  const auto line = [&](std::string_view name, const Task& task) {
+    out += fmt::format("{:<16}{:>7}{:>7}{:>9}{:>9}{:>16.2f}{}{}\n", name, task.exact, task.total,
+                       task.skipped, task.drafts.passes, task.drafts.mean_accepted(),
+                       task.skipped > 0 ? "  " : "", task.reason);
+  };
   Task sum;
   for (const auto& [name, task] : tasks_) {
-    out += fmt::format("{:<16}{:>7}{:>7}{:>9}{}{}\n", name, task.exact, task.total, task.skipped,
-                       task.skipped > 0 ? "  " : "", task.reason);
+    line(name, task);
     sum.exact += task.exact;
     sum.total += task.total;
     sum.skipped += task.skipped;
+    sum.drafts += task.drafts;
   }
-  out += fmt::format("{:<16}{:>7}{:>7}{:>9}\n", "sum", sum.exact, sum.total, sum.skipped);
+  line("sum", sum);
+  out += fmt::format("passes for each token that they settled: {:.4f}; 1 / (1 + drafts accepted): {:.4f}\n",
+                     sum.drafts.passes_per_token(), 1 / (1 + sum.drafts.mean_accepted()));
   for (const Miss& miss : misses_)
     out += fmt::format("\nline {} ({}): {}\n  expected {}\n  found    {}\n", miss.c.line, miss.c.task,
                        miss.remark(), Json(miss.c.expected).dump(), Json(miss.outcome.found).dump());

@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "engine/drafting.h"
 
 namespace fathom {
 
@@ -35,6 +36,7 @@ struct EvalOutcome {
   /// At the first token that differs: by how much this build's logit for its own choice exceeds that for the
   /// expected one. Absent when exact, or when the same text is spelled with other tokens.
   std::optional<double> margin;
+  DraftStats drafts;
 };
 
 class EvalTable {
@@ -53,6 +55,7 @@ class EvalTable {
     int64_t total = 0;  // run
     int64_t skipped = 0;
     std::string reason;  // of the skipped
+    DraftStats drafts;
   };
   struct Miss {
     EvalCase c;

@@ -9,6 +9,7 @@
 #include "cli/answer_printer.h"
 #include "cli/chat_prompt.h"
 #include "cli/commands.h"
+#include "cli/draft_report.h"
 #include "cli/json_lines.h"
 #include "cli/line_source.h"
 #include "cli/loaded_model.h"
@@ -25,6 +26,7 @@ struct Flags {
   ModelFlags model;
   AnswerFlags answer;
   ThinkingFlags thinking;
+  DraftFlags draft;
   std::optional<std::string> prompt;
   std::optional<std::filesystem::path> prompt_file;
   std::string standard_input;  // "-"
@@ -34,6 +36,7 @@ struct Flags {
   void check() {
     answer.check();
     thinking.check();
+    draft.check();
     if (!standard_input.empty() && standard_input != "-")
       throw CLI::ValidationError("prompt",
                                  "expected --prompt, --prompt-file or -, found '" + standard_input + "'");
@@ -64,7 +67,7 @@ Result<std::vector<int32_t>> text_prompt(const Model& model, const std::string& 
   return ids;
 }
 
-Json report(const Flags& flags, const Generation& generation) {
+Json report(const Flags& flags, const Model& model, const Generation& generation) {
   Json out;
   out["text"] = generation.text;
   if (flags.chat) {
@@ -78,6 +81,7 @@ Json report(const Flags& flags, const Generation& generation) {
   out["finish_reason"] = finish_reason_name(generation.reason);
   out["seed"] = flags.answer.sampling.seed;
   out["usage"] = {{"prompt_tokens", generation.prompt_tokens}, {"completion_tokens", generation.ids.size()}};
+  out["draft"] = draft_json(flags.draft, model, generation.drafts);
   out["seconds"] = {{"prompt", generation.prefill_seconds}, {"answer", generation.decode_seconds}};
   return out;
 }
@@ -101,8 +105,9 @@ class TextPrinter {
 
 Status run(const Flags& flags, const Surroundings& surroundings) {
   FATHOM_ASSIGN(const std::string text, read_prompt(flags));
-  FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model));
+  FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model, flags.draft.on()));
   const Model& model = *loaded.model;
+  FATHOM_TRY(remark_on_drafting(surroundings, flags.draft, model));
   GenerateRequest request;
   if (flags.chat) {
     const Json messages = Json::array({{{"role", "user"}, {"content", text}}});
@@ -114,6 +119,7 @@ Status run(const Flags& flags, const Surroundings& surroundings) {
   request.max_tokens = flags.answer.max_tokens;
   request.stop = flags.answer.stop;
   request.stop_ids = {static_cast<int32_t>(model.config().eos_token_id)};
+  request.drafting = flags.draft.settings;
 
   AnswerPrinter answer(surroundings, thinking_mode(flags.thinking));
   TextPrinter plain(surroundings);
@@ -130,10 +136,11 @@ Status run(const Flags& flags, const Surroundings& surroundings) {
   FATHOM_ASSIGN(const Generation generation, generator.run(request, decoder, hooks));
   progress.clear();
   if (flags.json) {
-    FATHOM_TRY(surroundings.out.write(json_line(report(flags, generation))));
+    FATHOM_TRY(surroundings.out.write(json_line(report(flags, model, generation))));
   } else {
     FATHOM_TRY(flags.chat ? answer.finish() : plain.finish());
   }
+  FATHOM_TRY(remark_on_drafting(surroundings, generation.drafts));
   if (generation.reason == FinishReason::cancelled) return fail(ErrorCode::cancelled, "interrupted");
   return {};
 }
@@ -153,6 +160,7 @@ void add_generate(CLI::App& app, Action& chosen) {
   command->add_flag("--chat", flags->chat, "The text is a user's message; answer it");
   flags->thinking.add_to(*command);
   flags->answer.add_to(*command);
+  flags->draft.add_to(*command);
   command->add_flag("--json", flags->json, "Write one JSON object when the answer is done");
   command->callback([flags, &chosen] {
     flags->check();

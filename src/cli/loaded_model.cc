@@ -4,11 +4,11 @@
 
 namespace fathom {
 
-Result<LoadedModel> load_model(const ModelFlags& flags) {
+Result<LoadedModel> load_model(const ModelFlags& flags, bool drafting) {
   LoadedModel loaded;
   loaded.ops = make_exact_cpu_ops(flags.threads);
   FATHOM_ASSIGN(loaded.model, Model::load(flags.directory, *loaded.ops));
-  FATHOM_ASSIGN(loaded.language, ModelAdapter::create(*loaded.model, prefill_rows, false));
+  FATHOM_ASSIGN(loaded.language, ModelAdapter::create(*loaded.model, prefill_rows, drafting));
   return loaded;
 }
 

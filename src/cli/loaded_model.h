@@ -21,6 +21,7 @@ struct LoadedModel {
 /// Rows of a prompt that are computed at once.
 inline constexpr int64_t prefill_rows = 128;
 
-Result<LoadedModel> load_model(const ModelFlags& flags);
+/// With `drafting`, sequences keep what drafts need, where the checkpoint has usable draft stages.
+Result<LoadedModel> load_model(const ModelFlags& flags, bool drafting);
 
 }  // namespace fathom

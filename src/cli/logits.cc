@@ -96,7 +96,7 @@ TensorView view_of(const std::vector<T>& values, DType dtype, Shape shape, std::
 }
 
 Status run(const Flags& flags, const Surroundings&) {
-  FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model));
+  FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model, false));
   Computation result;
   FATHOM_TRY(compute(flags, loaded, result));
 

@@ -7,12 +7,14 @@
 #include <random>
 
 #include "base/threads.h"
+#include "model/sequence.h"
 #include "text/utf8.h"
 
 namespace fathom {
 namespace {
 
 constexpr int max_threads = 1024;
+constexpr int64_t max_drafts = Sequence::max_rewind;
 
 uint64_t random_seed() {
   std::random_device device;
@@ -86,6 +88,29 @@ void AnswerFlags::check() {
   for (const std::string& text : stop)
     if (find_invalid_utf8(text) != std::string::npos)
       throw CLI::ValidationError("--stop", "expected UTF-8 text");
+}
+
+void DraftFlags::add_to(CLI::App& command) {
+  command
+      .add_option("--draft", text_,
+                  "Draft tokens with the checkpoint's draft stages: on (as many as will pay), off, or N at "
+                  "a time. Changes the speed of an answer, never the answer")
+      ->type_name("on|off|N")
+      ->capture_default_str();
+}
+
+void DraftFlags::check() {
+  if (text_ == "on") {
+    settings = {.max_drafts = max_drafts, .adaptive = true};
+  } else if (text_ == "off") {
+    settings = {};
+  } else {
+    const auto number = parse_whole<int64_t>(text_);
+    if (!number || *number < 1 || *number > max_drafts)
+      throw CLI::ValidationError("--draft",
+                                 fmt::format("expected on, off or 1 to {}, found '{}'", max_drafts, text_));
+    settings = {.max_drafts = *number, .adaptive = false};
+  }
 }
 
 void ThinkingFlags::add_to(CLI::App& command) {

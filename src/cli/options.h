@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/drafting.h"
 #include "sampling/params.h"
 
 namespace CLI {
@@ -48,6 +49,18 @@ struct AnswerFlags {
  private:
   std::optional<std::string> seed_;
   std::vector<std::string> bias_;  // "ID=VALUE"
+};
+
+/// --draft on|off|N of commands that write answers.
+struct DraftFlags {
+  DraftSettings settings;  // after check()
+
+  bool on() const { return settings.max_drafts > 0; }
+  void add_to(CLI::App& command);
+  void check();
+
+ private:
+  std::string text_ = "on";
 };
 
 /// --thinking on|off and --effort N|low|high|max of chat prompts.

@@ -5,6 +5,15 @@
 
 namespace fathom {
 
+DraftStats& DraftStats::operator+=(const DraftStats& other) {
+  passes += other.passes;
+  offered += other.offered;
+  accepted += other.accepted;
+  settled += other.settled;
+  if (problem.empty()) problem = other.problem;
+  return *this;
+}
+
 bool DraftDepth::one_more(float confidence) {
   const double reached = reached_ / (1 + std::exp(-static_cast<double>(confidence)));
   // Worth it while tokens per cost grow. Later drafts are less probable, so the first refusal is the last.

@@ -26,10 +26,19 @@ struct DraftStats {
   int64_t passes = 0;    // of the main model after the prompt's, each over a token and its drafts
   int64_t offered = 0;   // drafts in them
   int64_t accepted = 0;  // those that were the answer's next tokens
+  int64_t settled = 0;   // rows of them that stayed in the sequence: a pass's token and its accepted drafts
   std::string problem;   // why drafting stopped; empty when it did not
 
-  double mean_accepted() const {
-    return passes == 0 ? 0 : static_cast<double>(accepted) / static_cast<double>(passes);
+  double mean_offered() const { return ratio(offered, passes); }
+  double mean_accepted() const { return ratio(accepted, passes); }
+  /// Passes of the main model for every token that they settled; 1 without drafts.
+  double passes_per_token() const { return ratio(passes, settled); }
+
+  DraftStats& operator+=(const DraftStats& other);
+
+ private:
+  static double ratio(int64_t a, int64_t b) {
+    return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
   }
 };
 

@@ -87,6 +87,7 @@ class Generator::Answer {
   }
   bool ended() const { return ended_; }
   int32_t newest() const { return out_.ids.back(); }
+  int64_t prompt_tokens() const { return out_.prompt_tokens; }
   /// Tokens that it may still take.
   int64_t left() const {
     return std::min(request_.max_tokens, room_) - static_cast<int64_t>(out_.ids.size());
@@ -197,6 +198,8 @@ Status Generator::settle(std::span<const float> logits, std::span<const int32_t>
     const bool accepted = row < drafts.size() && drafts[row] == id;
     if (accepted) ++stats.accepted;
     if (accepted && !answer.ended()) continue;
+    const size_t wrong = drafts.size() - row - (accepted ? 1 : 0);
+    stats.settled = static_cast<int64_t>(held_.size() - wrong) - answer.prompt_tokens();
     take_back(drafts.size() - row);  // the answer's newest token is never among the rows
     return {};
   }

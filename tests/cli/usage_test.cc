@@ -45,7 +45,6 @@ TEST(Usage, WhatIsNotThereYetIsRefusedByName) {
   for (const auto& [arguments, part] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"serve", "--model", tiny}, "serve: not there yet: this version has no server"},
            {{"generate", "--model", tiny, "--prompt", "a", "--image", "x.png"}, "--image: not there yet"},
-           {{"chat", "--model", tiny, "--draft=on"}, "--draft: not there yet"},
            {{"generate", "--model", tiny, "--prompt", "a", "--device", "cuda"}, "--device: not there yet"}}) {
     const Finished run = run_fathom(arguments);
     EXPECT_EQ(run.exit_code, 2);
@@ -72,6 +71,8 @@ TEST(Usage, WrongArgumentsAreUsageErrors) {
   expect_usage_error({"generate", "--model", tiny, "--prompt", "a", "--thinking", "on"}, "--chat");
   expect_usage_error({"generate", "--model", tiny, "--prompt", "a", "--top-p", "7"}, "top_p");
   expect_usage_error({"chat", "--model", tiny, "--effort", "101"}, "--effort");
+  for (const char* draft : {"0", "9", "-1", "yes", ""})
+    expect_usage_error({"chat", "--model", tiny, "--draft", draft}, "--draft");
   expect_usage_error({"logits", "--model", tiny, "--ids", "0,1", "--out", "x", "--chunks", "3"}, "--chunks");
   for (const char* ids : {"0,x", "", "1,,2", "1,2,", "-1", "99999999999"})
     expect_usage_error({"logits", "--model", tiny, "--ids", ids, "--out", "x"}, "--ids");

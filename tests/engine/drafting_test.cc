@@ -49,6 +49,8 @@ TEST_F(Drafting, RightDraftsSavePasses) {
   EXPECT_EQ(out.drafts.offered, 6);
   EXPECT_EQ(out.drafts.accepted, 6);
   EXPECT_EQ(out.drafts.mean_accepted(), 3);
+  EXPECT_EQ(out.drafts.settled, 8);  // all but the first 1 and the last, which no pass computed
+  EXPECT_EQ(out.drafts.passes_per_token(), 1 / (1 + out.drafts.mean_accepted()));
 }
 
 TEST_F(Drafting, WrongDraftsCostOnlyRows) {
@@ -65,6 +67,7 @@ TEST_F(Drafting, KeepsTheRightBeginning) {
   EXPECT_THAT(out.ids, ElementsAre(2, 3, 4, 5, 6, 7, 8, 9, 0));
   EXPECT_EQ(out.drafts.passes, 3);  // after 2: 3; after 4: 5 6; after 7: 8 9
   EXPECT_EQ(out.drafts.accepted, 5);
+  EXPECT_EQ(out.drafts.settled, 8);
 }
 
 TEST_F(Drafting, EndsInsideAPass) {
@@ -78,6 +81,7 @@ TEST_F(Drafting, EndsInsideAPass) {
   EXPECT_THAT(out.ids, ElementsAre(2, 3, 4, 5));
   EXPECT_EQ(out.reason, FinishReason::stop_string);
   EXPECT_EQ(out.drafts.accepted, 3);
+  EXPECT_EQ(out.drafts.settled, 4);  // the last token was computed, as a draft
 }
 
 TEST_F(Drafting, AConversationContinuesWhereItWouldWithoutDrafts) {

@@ -1,0 +1,28 @@
+// What the commands say about drafting.
+#pragma once
+
+#include <string>
+
+#include "base/json.h"
+#include "cli/command.h"
+#include "cli/options.h"
+#include "engine/drafting.h"
+#include "model/model.h"
+
+namespace fathom {
+
+/// Where drafting is asked for and the checkpoint cannot, says so on standard error.
+Status remark_on_drafting(const Surroundings& surroundings, const DraftFlags& flags, const Model& model);
+
+/// The same for an answer whose drafting was given up on the way.
+Status remark_on_drafting(const Surroundings& surroundings, const DraftStats& stats);
+
+/// {"enabled": false, "reason": TEXT}, or what came of it: passes of the main model over the answer, drafts
+/// offered and accepted in all, accepted a pass, and passes for each token that they settled, which is
+/// 1 / (1 + mean_accepted).
+Json draft_json(const DraftFlags& flags, const Model& model, const DraftStats& stats);
+
+/// "2.50 of 4.00 drafts accepted a pass".
+std::string draft_text(const DraftStats& stats);
+
+}  // namespace fathom
