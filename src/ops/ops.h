@@ -51,6 +51,14 @@ class Ops {
 
   virtual Status engram_gather(const EngramGatherParams&) = 0;
   virtual void engram_write(const EngramWriteParams&) = 0;
+
+  virtual void place_rows(const PlaceRowsParams&) = 0;
+  virtual void patch_rope(const PatchRopeParams&) = 0;
+  virtual void patch_attention(const PatchAttentionParams&) = 0;
+  virtual void add(const AddParams&) = 0;
+  virtual void gated_silu(const GatedSiluParams&) = 0;
+  virtual void gelu(const GeluParams&) = 0;
+  virtual void gather_cells(const GatherCellsParams&) = 0;
 };
 
 }  // namespace fathom
