@@ -99,7 +99,7 @@ Status Layer::engram(Ops& ops, const Batch& b, Workspace& s) const {
                     .q_weight = e.q_weight,
                     .k_weight = e.k_weight,
                     .norm_eps = config_.norm_eps,
-                    .dead_rows = {},
+                    .dead_rows = b.image_rows,
                     .stream = s.stream.head(n)});
   return {};
 }
@@ -112,7 +112,7 @@ Status Layer::experts(Ops& ops, const Batch& b, Workspace& s) const {
                         .gate = w_.ffn.gate,
                         .bias = w_.ffn.bias,
                         .image_bias = w_.ffn.bias_vl,
-                        .image_rows = {},
+                        .image_rows = b.image_rows,
                         .score = router_score(config_.score_func),
                         .route_scale = config_.route_scale,
                         .experts = experts,

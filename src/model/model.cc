@@ -39,7 +39,9 @@ Model::Model(ModelConfig config, Tokenizer tokenizer, TokenMap token_map, Engram
       checkpoint_(std::move(checkpoint)),
       tensors_(std::move(tensors)),
       ops_(ops),
-      weights_(bind_weights(config_, tensors_)) {}
+      weights_(bind_weights(config_, tensors_)) {
+  if (tensors_.vision_available()) vision_.emplace(config_, tensors_, ops_);
+}
 
 Status Model::prepare_rope() {
   const int64_t pairs = config_.rope_head_dim / 2;
@@ -68,6 +70,7 @@ Status Model::check_rows(std::span<const SequenceRows> rows) const {
     for (int32_t id : r.ids)
       if (id < 0 || id >= config_.vocab_size)
         return fail(ErrorCode::invalid_argument, "token id {}: expected 0 to {}", id, config_.vocab_size - 1);
+    FATHOM_TRY(check_images(r.images, r.ids, r.sequence->length(), config_.image_token_id));
   }
   for (const SequenceRows& r : rows) FATHOM_TRY(r.sequence->reserve(static_cast<int64_t>(r.ids.size())));
   return {};
@@ -97,7 +100,7 @@ Result<Logits> Model::forward(Workspace& workspace, std::span<const SequenceRows
       const auto behind =
           static_cast<int64_t>(r.ids.size() - begin - n);  // rows of this sequence after the chunk
       const int64_t wanted = std::clamp<int64_t>(r.num_logits - behind, 0, static_cast<int64_t>(n));
-      chunk.push_back({r.sequence, r.ids.subspan(begin, n), wanted});
+      chunk.push_back({r.sequence, r.ids.subspan(begin, n), wanted, r.images});
       begin += n;
       room -= static_cast<int64_t>(n);
       if (room == 0) FATHOM_TRY(flush());
@@ -127,12 +130,25 @@ Batch Model::make_batch(Workspace& workspace, std::span<const SequenceRows> chun
     batch.spans.push_back({batch.rows, n, first});
     ids.insert(ids.end(), r.ids.begin(), r.ids.end());
     for (int64_t i = 0; i < n; ++i) positions.push_back(static_cast<int32_t>(first + i));
+    for (const ImageRows& image : image_rows(r.images, first, first + n))
+      batch.images.push_back({batch.rows + image.first, image.rows});
     batch.rows += n;
   }
   ops_.copy_in(workspace.ids.head(batch.rows), ids.data());
   ops_.copy_in(workspace.positions.head(batch.rows), positions.data());
+  mark_images(workspace, batch);
   hash_ngrams(batch, chunk);
   return batch;
+}
+
+// Which rows are image positions, for the operations that treat them apart.
+void Model::mark_images(Workspace& workspace, Batch& batch) const {
+  if (batch.images.empty()) return;
+  std::vector<uint8_t> marks(static_cast<size_t>(batch.rows), 0);
+  for (const ImageRows& image : batch.images)
+    std::fill_n(marks.begin() + image.first, image.rows.rows(), uint8_t{1});
+  ops_.copy_in(workspace.image_rows.head(batch.rows), marks.data());
+  batch.image_rows = workspace.image_rows.head(batch.rows);
 }
 
 // Table rows of every engram layer for the batch, from the sequences' compressed ids (spec 3, Hash).
@@ -148,6 +164,10 @@ void Model::hash_ngrams(Batch& batch, std::span<const SequenceRows> chunk) const
     const auto first = static_cast<size_t>(batch.spans[s].first_position);
     history.resize(first);  // drops what a failed pass or a rewind may have left
     for (int32_t id : chunk[s].ids) history.push_back(token_map_.map[static_cast<size_t>(id)]);
+    for (const ImageRows& image :
+         image_rows(chunk[s].images, batch.spans[s].first_position, batch.spans[s].end_position()))
+      std::fill_n(history.begin() + batch.spans[s].first_position + image.first, image.rows.rows(),
+                  engram_dead);
     for (int64_t l = 0; l < num_layers; ++l) {
       const std::span<int64_t> all = batch.engram_ids[static_cast<size_t>(l)];
       engram_rows(engram_, l, history, first, pad,
@@ -175,11 +195,20 @@ Status Model::run_chunk(Workspace& workspace, std::span<const SequenceRows> chun
               .table = weights_.embed,
               .stream = workspace.stream.head(batch.rows),
               .pre = workspace.pre.head(batch.rows)});
+  for (const ImageRows& image : batch.images)
+    ops_.place_rows({.rows = image.rows, .stream = workspace.stream.slice(image.first, image.rows.rows())});
   for (const Layer& layer : layers_) FATHOM_TRY(layer.forward(ops_, batch, workspace));
   FATHOM_TRY(head(workspace, batch, chunk, logits));
   if (batch.drafting()) FATHOM_TRY(draft_->append(ops_, batch, workspace));
   for (size_t s = 0; s < chunk.size(); ++s) chunk[s].sequence->advance(batch.spans[s].num_rows);
   return {};
+}
+
+Result<std::shared_ptr<const ImageEmbedding>> Model::embed_image(const ImagePatches& image,
+                                                                 const ImageIdentity& identity,
+                                                                 const EmbedImageHooks& hooks) const {
+  if (!vision_) return fail(ErrorCode::unsupported, "no images: {}", tensors_.vision_problem());
+  return vision_->embed(image, identity, hooks);
 }
 
 Status Model::head(Workspace& workspace, const Batch& batch, std::span<const SequenceRows> chunk,

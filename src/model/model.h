@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,10 +15,12 @@
 #include "model/config.h"
 #include "model/draft.h"
 #include "model/engram_layout.h"
+#include "model/image_placement.h"
 #include "model/layer.h"
 #include "model/sequence.h"
 #include "model/tensor_table.h"
 #include "model/trace.h"
+#include "model/vision_tower.h"
 #include "model/weights.h"
 #include "model/workspace.h"
 #include "ops/ops.h"
@@ -31,6 +34,9 @@ struct SequenceRows {
   Sequence* sequence = nullptr;
   std::span<const int32_t> ids;  // at least one token
   int64_t num_logits = 0;        // logits are wanted for the last so many of them
+  /// All images of the sequence, or at least those that reach into these rows, in ascending order. Spans may
+  /// begin before the rows and end after them. A position without an image is text, whatever its id.
+  std::span<const ImagePlacement> images = {};
 };
 
 /// Logits in host memory, f32 [rows, vocab]: the rows asked for, sequence after sequence.
@@ -72,11 +78,17 @@ class Model {
 
   /// Adds rows to sequences (each at most once) and gives the logits asked for. A row's logits are the same
   /// bits however its sequence is cut into calls and whatever else is in them. `trace` needs a single
-  /// sequence. Errors: invalid_argument (an id outside the vocabulary, a context too long; nothing has
-  /// changed then), out_of_memory, format (a NaN scale or non-finite logits: the checkpoint is bad; the
-  /// sequences cannot go on).
+  /// sequence. Errors: invalid_argument (an id outside the vocabulary, images that do not fit the ids, a
+  /// context too long; nothing has changed then), out_of_memory, format (a NaN scale or non-finite logits:
+  /// the checkpoint is bad; the sequences cannot go on).
   Result<Logits> forward(Workspace& workspace, std::span<const SequenceRows> rows,
                          Trace* trace = nullptr) const;
+
+  /// The span of an image, for SequenceRows::images; `identity` is kept with it. Errors: unsupported (the
+  /// checkpoint has no usable vision; the message says why), and those of VisionTower::embed.
+  Result<std::shared_ptr<const ImageEmbedding>> embed_image(const ImagePatches& image,
+                                                            const ImageIdentity& identity,
+                                                            const EmbedImageHooks& hooks = {}) const;
 
   /// Drafts for several sequences at once, each from new_sequence(true): DraftModel::begin and next. What is
   /// drafted for a sequence does not depend on the others, and leaves no trace in any. Errors: out_of_memory,
@@ -94,6 +106,7 @@ class Model {
   Status run_chunk(Workspace& workspace, std::span<const SequenceRows> chunk, Trace* trace,
                    Logits& logits) const;
   Batch make_batch(Workspace& workspace, std::span<const SequenceRows> chunk, Trace* trace) const;
+  void mark_images(Workspace& workspace, Batch& batch) const;
   void hash_ngrams(Batch& batch, std::span<const SequenceRows> chunk) const;
   Status head(Workspace& workspace, const Batch& batch, std::span<const SequenceRows> chunk,
               Logits& logits) const;
@@ -106,6 +119,7 @@ class Model {
   TensorTable tensors_;
   Ops& ops_;
   ModelWeights weights_;
+  std::optional<VisionTower> vision_;
   Buffer rope_memory_;
   TensorRef window_freqs_, compressed_freqs_;  // f32 [rope_head_dim / 2]: ratio 0, ratio > 0
   std::vector<Layer> layers_;

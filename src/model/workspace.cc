@@ -17,6 +17,7 @@ int64_t Workspace::layout(const ModelConfig& c, int64_t max_rows, std::byte* bas
   };
   place(ids, DType::i32, {rows});
   place(positions, DType::i32, {rows});
+  place(image_rows, DType::u8, {rows});
   place(stream, DType::bf16, {rows, c.hc_mult, c.dim});
   place(pre, DType::f32, {rows, c.hc_mult});
   place(next_pre, DType::f32, {rows, c.hc_mult});

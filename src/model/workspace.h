@@ -21,6 +21,7 @@ class Workspace {
   static int64_t bytes_for(const ModelConfig& config, int64_t max_rows);
 
   TensorRef ids, positions;         // i32 [rows]
+  TensorRef image_rows;             // u8 [rows]
   TensorRef stream;                 // bf16 [rows, hc, dim]
   TensorRef pre, next_pre, post;    // f32 [rows, hc]
   TensorRef comb;                   // f32 [rows, hc, hc]

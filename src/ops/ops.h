@@ -54,6 +54,14 @@ class Ops {
 
   virtual void draft_feature(const DraftFeatureParams&) = 0;
   virtual void markov_step(const MarkovStepParams&) = 0;
+
+  virtual void place_rows(const PlaceRowsParams&) = 0;
+  virtual void patch_rope(const PatchRopeParams&) = 0;
+  virtual void patch_attention(const PatchAttentionParams&) = 0;
+  virtual void add(const AddParams&) = 0;
+  virtual void gated_silu(const GatedSiluParams&) = 0;
+  virtual void gelu(const GeluParams&) = 0;
+  virtual void gather_cells(const GatherCellsParams&) = 0;
 };
 
 }  // namespace fathom

@@ -83,11 +83,13 @@ struct ExpandParams {
   TensorRef stream;  // bf16 [rows, hc, dim]
 };
 
-/// out = in @ weight^T. A quantized weight takes its input through the FP8 quantizer (spec 1, Linear layers).
+/// out = in @ weight^T + bias. A quantized weight takes its input through the FP8 quantizer (spec 1, Linear
+/// layers). The bias joins the sum before its rounding.
 struct LinearParams {
-  TensorView in;  // bf16 [rows, in]
-  Weight weight;  // [out, in]
-  TensorRef out;  // bf16 or f32 [rows, out]
+  TensorView in;         // bf16 [rows, in]
+  Weight weight;         // [out, in]
+  TensorView bias = {};  // float [out], or empty; with bf16 results only
+  TensorRef out;         // bf16 or f32 [rows, out]
 };
 
 /// Block-diagonal linear: group g of `in` times rows g of the weight. The input is never quantized.
@@ -262,6 +264,56 @@ struct EngramWriteParams {
   double norm_eps = 0;
   TensorView dead_rows;  // u8 [rows]: 1 where the gate is 0; or empty
   TensorRef stream;      // bf16 [rows, hc, dim]
+};
+
+/// stream[r, c] = rows[r] for every copy c.
+struct PlaceRowsParams {
+  TensorView rows;   // float [rows, dim]
+  TensorRef stream;  // bf16 [rows, copies, dim]
+};
+
+/// The 2-D rotation of an image's patches (spec 5, ViT), q and k in place: of the head_dim / 2 angles the
+/// first half follows the patch's row in the image, the second its column, and angle i turns elements i and
+/// head_dim / 2 + i.
+struct PatchRopeParams {
+  TensorRef qkv;            // bf16 [patches, 3, heads, head_dim]: q, k, v; v stays as it is
+  int64_t first_patch = 0;  // the first one's place in the image, in reading order
+  int64_t patch_cols = 0;   // of the image
+  double theta = 0;
+};
+
+/// Softmax over all patches of one image, for some of them: no mask, scale head_dim^-0.5.
+struct PatchAttentionParams {
+  TensorView qkv;           // bf16 [patches, 3, heads, head_dim]: the whole image, q and k rotated
+  int64_t first_query = 0;  // the patch of out's first row
+  TensorRef out;            // bf16 [queries, heads, head_dim]
+};
+
+/// x = x + y, in place.
+struct AddParams {
+  TensorView y;  // bf16 [rows, dim]
+  TensorRef x;   // bf16 [rows, dim]
+};
+
+/// out = bf16(silu(gate)) * up.
+struct GatedSiluParams {
+  TensorView gate_up;  // bf16 [rows, 2 * dim]: gate, then up
+  TensorRef out;       // bf16 [rows, dim]
+};
+
+/// The exact GELU, x / 2 * (1 + erf(x / sqrt 2)), in place.
+struct GeluParams {
+  TensorRef x;  // bf16 [rows, dim]
+};
+
+/// The cells of ratio x ratio patches of an image, zeros where a cell reaches over its bottom or right edge.
+/// Within a cell the channel is outermost, then the row, then the column (spec 5, Aligner).
+struct GatherCellsParams {
+  TensorView patches;      // bf16 [patch rows * patch_cols, dim]: the whole image in reading order
+  int64_t patch_cols = 0;  // of the image
+  int64_t ratio = 0;
+  int64_t first_cell = 0;  // of the ceil(patch rows / ratio) * ceil(patch_cols / ratio), in reading order
+  TensorRef out;           // bf16 [cells, dim * ratio * ratio]
 };
 
 }  // namespace fathom

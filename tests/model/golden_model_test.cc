@@ -7,6 +7,7 @@
 
 #include "backend/cpu/cpu_ops.h"
 #include "model/model.h"
+#include "tests/support/exact_bounds.h"
 #include "tests/support/golden.h"
 #include "tests/support/tiny_model.h"
 
@@ -14,6 +15,7 @@ namespace fathom {
 namespace {
 
 using testing::argmax;
+using testing::expect_exact_bounds;
 using testing::Golden;
 using testing::TinyModel;
 
@@ -24,29 +26,6 @@ class GoldenModel : public ::testing::Test {
   static TinyModel* tiny_;
 };
 TinyModel* GoldenModel::tiny_ = nullptr;
-
-// The exact path's bounds (spec 1, Exactness).
-void expect_exact_bounds(const Logits& got, const std::vector<float>& want) {
-  ASSERT_EQ(got.values.size(), want.size());
-  const auto vocab = static_cast<size_t>(got.vocab_size);
-  std::vector<double> errors;
-  for (size_t r = 0; r < want.size() / vocab; ++r) {
-    double difference = 0;
-    double norm = 0;
-    for (size_t i = r * vocab; i < (r + 1) * vocab; ++i) {
-      difference += std::pow(static_cast<double>(got.values[i]) - static_cast<double>(want[i]), 2);
-      norm += std::pow(static_cast<double>(want[i]), 2);
-    }
-    errors.push_back(std::sqrt(difference / norm));
-    EXPECT_EQ(argmax(got.row(static_cast<int64_t>(r))), argmax({want.data() + r * vocab, vocab}))
-        << "position " << r;
-  }
-  std::sort(errors.begin(), errors.end());
-  EXPECT_LT(errors[errors.size() / 2], 1e-5);
-  const auto within = std::count_if(errors.begin(), errors.end(), [](double e) { return e < 1e-2; });
-  EXPECT_GE(static_cast<double>(within), 0.95 * static_cast<double>(errors.size()));
-  ::testing::Test::RecordProperty("worst_relative_error", std::to_string(errors.back()));
-}
 
 TEST_F(GoldenModel, LogitsAndGreedyContinuations) {
   for (const char* name : {"one_token", "prompt_48", "prompt_211_repeats", "prompt_301"}) {

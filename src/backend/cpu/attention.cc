@@ -41,22 +41,22 @@ void gather_keys(const SparseAttentionParams& p, size_t s, int64_t r, Scratch& s
 }  // namespace
 
 void attend(const Context& context, const AttendParams& p, std::vector<double>& scores, float* out) {
-  scores.resize(static_cast<size_t>(p.num_heads * p.num_keys));
-  context.kernels.dots(p.queries, p.num_heads, p.keys, p.num_keys, p.dim, scores.data());
+  scores.resize(static_cast<size_t>(p.num_queries * p.num_keys));
+  context.kernels.dots(p.queries, p.num_queries, p.keys, p.num_keys, p.dim, scores.data());
   const double scale = std::pow(static_cast<double>(p.dim), -0.5);
   std::vector<double> sum(static_cast<size_t>(p.dim));
-  for (int64_t h = 0; h < p.num_heads; ++h) {
-    double* weights = scores.data() + h * p.num_keys;
+  for (int64_t q = 0; q < p.num_queries; ++q) {
+    double* weights = scores.data() + q * p.num_keys;
     double largest = -INFINITY;
     for (int64_t k = 0; k < p.num_keys; ++k) largest = std::max(largest, weights[k] *= scale);
     double total = 0;
     for (int64_t k = 0; k < p.num_keys; ++k) total += weights[k] = std::exp(weights[k] - largest);
-    total += std::exp(static_cast<double>(p.sinks[h]) - largest);
+    if (p.sinks != nullptr) total += std::exp(static_cast<double>(p.sinks[q]) - largest);
     std::fill(sum.begin(), sum.end(), 0.0);
     for (int64_t k = 0; k < p.num_keys; ++k)
-      context.kernels.add_scaled(weights[k], p.keys[k], p.dim, sum.data());
+      context.kernels.add_scaled(weights[k], p.values[k], p.dim, sum.data());
     for (int64_t i = 0; i < p.dim; ++i)
-      out[h * p.dim + i] = to_float(to_bf16(sum[static_cast<size_t>(i)] / total));
+      out[q * p.dim + i] = to_float(to_bf16(sum[static_cast<size_t>(i)] / total));
   }
 }
 
@@ -93,8 +93,9 @@ void sparse_attention(const Context& context, const SparseAttentionParams& p) {
       to_floats(q + (r * heads + first_head) * dim, num_heads * dim, queries);
       attend(context,
              {.queries = query_rows.data(),
-              .num_heads = num_heads,
+              .num_queries = num_heads,
               .keys = keys.data(),
+              .values = keys.data(),
               .num_keys = static_cast<int64_t>(keys.size()),
               .dim = dim,
               .sinks = sinks.data() + first_head},

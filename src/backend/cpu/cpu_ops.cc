@@ -53,6 +53,13 @@ class ExactCpuOps final : public Ops {
   void engram_write(const EngramWriteParams& p) override { cpu::engram_write(context_, p); }
   void draft_feature(const DraftFeatureParams& p) override { cpu::draft_feature(context_, p); }
   void markov_step(const MarkovStepParams& p) override { cpu::markov_step(context_, p); }
+  void place_rows(const PlaceRowsParams& p) override { cpu::place_rows(context_, p); }
+  void patch_rope(const PatchRopeParams& p) override { cpu::patch_rope(context_, p); }
+  void patch_attention(const PatchAttentionParams& p) override { cpu::patch_attention(context_, p); }
+  void add(const AddParams& p) override { cpu::add(context_, p); }
+  void gated_silu(const GatedSiluParams& p) override { cpu::gated_silu(context_, p); }
+  void gelu(const GeluParams& p) override { cpu::gelu(context_, p); }
+  void gather_cells(const GatherCellsParams& p) override { cpu::gather_cells(context_, p); }
 
  private:
   static void copy(void* to, const void* from, int64_t bytes) {

@@ -38,6 +38,24 @@ void embed(const Context& context, const EmbedParams& p) {
   });
 }
 
+void place_rows(const Context& context, const PlaceRowsParams& p) {
+  const int64_t rows = p.stream.shape[0];
+  const int64_t copies = p.stream.shape[1];
+  const int64_t dim = p.stream.shape[2];
+  FATHOM_CHECK_EQ(p.rows.shape[0], rows);
+  FATHOM_CHECK_EQ(p.rows.shape[1], dim);
+  bf16* stream = elements<bf16>(p.stream);
+  context.pool.parallel_for(rows, 16, [&](int64_t begin, int64_t end) {
+    std::vector<float> row(static_cast<size_t>(dim));
+    for (int64_t r = begin; r < end; ++r) {
+      load_floats(p.rows, r * dim, dim, row.data());
+      for (int64_t c = 0; c < copies; ++c)
+        for (int64_t i = 0; i < dim; ++i)
+          stream[(r * copies + c) * dim + i] = to_bf16(row[static_cast<size_t>(i)]);
+    }
+  });
+}
+
 void hyper_split(const double* m, const float* scale, const float* base, int64_t hc, int64_t iters,
                  double eps, float* pre, float* post, float* comb) {
   for (int64_t i = 0; i < hc; ++i) {

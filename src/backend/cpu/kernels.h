@@ -14,6 +14,7 @@ namespace fathom::cpu {
 
 // embed.cc and hyper.cc
 void embed(const Context&, const EmbedParams&);
+void place_rows(const Context&, const PlaceRowsParams&);
 void hyper_mix(const Context&, const HyperMixParams&);
 void collapse_norm(const Context&, const CollapseNormParams&);
 void expand(const Context&, const ExpandParams&);
@@ -44,17 +45,18 @@ void store_records(const Context&, const StoreRecordsParams&);
 void pool_groups(const Context&, const PoolGroupsParams&);
 
 // attention.cc
-/// One row's heads over the keys that it sees, all as float.
+/// Queries over the keys that they all see, all as float: the heads of one row, or one head of several rows.
 struct AttendParams {
-  const float* const* queries = nullptr;  // [num_heads] rows of dim
-  int64_t num_heads = 0;
-  const float* const* keys = nullptr;  // [num_keys] rows of dim, which are the values too
-  int64_t num_keys = 0;                // at least 1
+  const float* const* queries = nullptr;  // [num_queries] rows of dim
+  int64_t num_queries = 0;
+  const float* const* keys = nullptr;    // [num_keys] rows of dim
+  const float* const* values = nullptr;  // [num_keys] rows of dim; may be the keys
+  int64_t num_keys = 0;                  // at least 1
   int64_t dim = 0;
-  const float* sinks = nullptr;  // [num_heads]
+  const float* sinks = nullptr;  // [num_queries], or null: none
 };
-/// Softmax with a sink in the denominator; out: float [num_heads, dim], rounded to bf16. `scores` is working
-/// memory that keeps its size between calls.
+/// Softmax, with a sink in the denominator; out: float [num_queries, dim], rounded to bf16. `scores` is
+/// working memory that keeps its size between calls.
 void attend(const Context&, const AttendParams&, std::vector<double>& scores, float* out);
 void sparse_attention(const Context&, const SparseAttentionParams&);
 
@@ -79,6 +81,16 @@ void engram_write(const Context&, const EngramWriteParams&);
 // draft.cc
 void draft_feature(const Context&, const DraftFeatureParams&);
 void markov_step(const Context&, const MarkovStepParams&);
+
+// patches.cc
+void patch_rope(const Context&, const PatchRopeParams&);
+void patch_attention(const Context&, const PatchAttentionParams&);
+void gather_cells(const Context&, const GatherCellsParams&);
+
+// elementwise.cc
+void add(const Context&, const AddParams&);
+void gated_silu(const Context&, const GatedSiluParams&);
+void gelu(const Context&, const GeluParams&);
 
 /// The error of a NaN scale met in `weight`.
 Status nan_scale(const Weight& weight);

@@ -38,14 +38,22 @@ Status linear(const Context& context, const LinearParams& p) {
   will_need(p.weight);
   float* x = context.scratch.floats(Scratch::input, rows * in);
   prepare_input(context, elements<bf16>(p.in), rows, in, p.weight.quantized(), x);
+  const auto product = [&](const auto& store) {
+    return multiply(context, x, rows, in, p.weight, 0, out, store);
+  };
   if (p.out.dtype == DType::f32) {
+    FATHOM_CHECK(p.bias.empty());
     float* y = elements<float>(p.out);
-    return multiply(context, x, rows, in, p.weight, 0, out,
-                    [&](int64_t r, int64_t o, double v) { y[r * out + o] = static_cast<float>(v); });
+    return product([&](int64_t r, int64_t o, double v) { y[r * out + o] = static_cast<float>(v); });
   }
   bf16* y = elements<bf16>(p.out);
-  return multiply(context, x, rows, in, p.weight, 0, out,
-                  [&](int64_t r, int64_t o, double v) { y[r * out + o] = to_bf16(v); });
+  if (p.bias.empty()) return product([&](int64_t r, int64_t o, double v) { y[r * out + o] = to_bf16(v); });
+  FATHOM_CHECK_EQ(p.bias.shape[0], out);
+  std::vector<float> bias(static_cast<size_t>(out));
+  load_floats(p.bias, 0, out, bias.data());
+  return product([&](int64_t r, int64_t o, double v) {
+    y[r * out + o] = to_bf16(v + static_cast<double>(bias[static_cast<size_t>(o)]));
+  });
 }
 
 Status grouped_linear(const Context& context, const GroupedLinearParams& p) {

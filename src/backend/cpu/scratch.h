@@ -13,7 +13,21 @@ namespace fathom::cpu {
 /// same slot is taken again; different slots do not disturb each other.
 class Scratch {
  public:
-  enum Slot { input, gate, up, hidden, gathered, sum, result, weights, keys, queries, attended, num_slots };
+  enum Slot {
+    input,
+    gate,
+    up,
+    hidden,
+    gathered,
+    sum,
+    result,
+    weights,
+    keys,
+    values,
+    queries,
+    attended,
+    num_slots
+  };
 
   /// n floats; not cleared.
   float* floats(Slot slot, int64_t n) {

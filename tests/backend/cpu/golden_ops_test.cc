@@ -255,8 +255,9 @@ TEST_F(GoldenOps, SparseAttention) {
     for (size_t h = 0; h < 4; ++h) heads[h] = q.data() + (r * 4 + h) * 64;
     cpu::attend(context,
                 {.queries = heads,
-                 .num_heads = 4,
+                 .num_queries = 4,
                  .keys = keys.data(),
+                 .values = keys.data(),
                  .num_keys = static_cast<int64_t>(keys.size()),
                  .dim = 64,
                  .sinks = sinks.data()},

@@ -1,0 +1,41 @@
+// The image of the golden files and the prompt it stands in.
+#pragma once
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "tests/support/golden.h"
+#include "tests/support/tiny_model.h"
+
+namespace fathom::testing {
+
+struct GoldenImage {
+  Golden vision{"tiny/golden/vision_150x97.safetensors"};
+  std::vector<int32_t> grid = vision.values<int32_t>("grid");  // patch rows, columns, cell rows, columns
+  std::vector<uint8_t> levels;
+
+  GoldenImage() {
+    for (const float x : vision.floats("patches"))
+      levels.push_back(static_cast<uint8_t>(std::rint((x * 0.5f + 0.5f) * 255)));
+  }
+
+  ImagePatches patches() const { return {grid[0], grid[1], levels}; }
+};
+
+struct GoldenImagePrompt {
+  Golden golden{"tiny/golden/image_prompt.safetensors"};
+  std::vector<int32_t> ids = golden.values<int32_t>("input_ids");
+  std::vector<int32_t> types = golden.values<int32_t>("token_types");  // -1: text
+
+  /// Where the span begins, and where the text after it does.
+  int64_t begin() const {
+    return std::find_if(types.begin(), types.end(), [](int32_t t) { return t >= 0; }) - types.begin();
+  }
+  int64_t end() const {
+    return static_cast<int64_t>(types.size()) -
+           (std::find_if(types.rbegin(), types.rend(), [](int32_t t) { return t >= 0; }) - types.rbegin());
+  }
+};
+
+}  // namespace fathom::testing
