@@ -62,7 +62,8 @@ class Evaluation {
     if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
     EvalOutcome out;
     out.found = tokenizer.decode(generation.ids, /*skip_special=*/false);
-    out.exact = out.found == c.expected;
+    // A pass may bring several tokens, so a completion may be longer than what it is compared with.
+    out.exact = c.is_completion ? out.found.starts_with(c.expected) : out.found == c.expected;
     out.drafts = generation.drafts;
     if (!out.exact) {
       FATHOM_ASSIGN(out.margin, margin(request.prompt, generation.ids, expected));

@@ -224,6 +224,7 @@ Result<Generation> Generator::run(const GenerateRequest& request, TokenDecoder& 
   for (;;) {
     if (logits.empty() || cancelled(hooks)) {
       take_back(drafts.size());
+      if (out.drafts.passes > 0) out.drafts.settled = static_cast<int64_t>(held_.size()) - out.prompt_tokens;
       answer.end(FinishReason::cancelled);
       break;
     }

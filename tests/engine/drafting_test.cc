@@ -117,6 +117,7 @@ TEST_F(Drafting, CancelledBeforeAPassIsSettled) {
   const auto cut = run(request({1}, 3), {.cancelled = [&] { return ++asked > 2; }});
   EXPECT_EQ(cut.reason, FinishReason::cancelled);
   EXPECT_THAT(cut.ids, ElementsAre(2));
+  EXPECT_EQ(cut.drafts.settled, 1);
   EXPECT_EQ(run(request({1, 2, 9}, 0, 1)).cached_tokens, 2);  // the unsettled drafts are gone
 }
 
