@@ -35,7 +35,6 @@ constexpr NotYet not_yet[] = {
     {"serve", "this version has no server"},
     {"bench", "this version has no benchmark"},
     {"--image", "this version does not read images"},
-    {"preprocess", "this version does not read images"},
     {"--draft", "this version does not draft"},
     {"--device", "this version runs on the CPU only"},
     {"--devices", "this version runs on the CPU only"},

@@ -58,7 +58,7 @@ TEST(ImagePlan, RefusesWhatHasNoPlan) {
     return !plan && plan.error().code == ErrorCode::invalid_argument && !plan.error().message.empty();
   };
   EXPECT_TRUE(refused({14, 3, 3, 0, std::nullopt}, 100, 100));  // no room for any cell
-  EXPECT_TRUE(refused({14, 1, 6, 0, std::nullopt}, 1000, 1));   // hardly any height left
+  EXPECT_TRUE(refused({14, 1, 5, 0, std::nullopt}, 100, 60));   // hardly any height left
   EXPECT_TRUE(refused({14, 3, 1024, 100, 1e-6}, 1, 1));         // hardly any width left
   EXPECT_TRUE(refused({0, 3, 1024, 295936, std::nullopt}, 10, 10));
   EXPECT_TRUE(refused({14, 0, 1024, 295936, std::nullopt}, 10, 10));
