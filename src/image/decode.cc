@@ -6,11 +6,8 @@
 #include "image/formats.h"
 
 namespace fathom {
-namespace {
 
 using namespace std::string_view_literals;
-
-}  // namespace
 
 Result<RgbImage> internal::new_image(int64_t width, int64_t height, std::string_view what,
                                      const ImageLimits& limits) {

@@ -8,8 +8,8 @@
 
 namespace fathom {
 
-/// The sizes of the model's vision part. All in pixels, except `downsample_ratio`: patches of a token, each
-/// way.
+/// The sizes of the model's vision part, as a checked configuration has them. Sides are in pixels,
+/// `downsample_ratio` in patches: a token is that many each way.
 struct ImageRules {
   int64_t patch_size = 0;
   int64_t downsample_ratio = 0;

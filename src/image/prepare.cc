@@ -1,7 +1,5 @@
 #include "image/prepare.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "image/resample.h"

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <cstring>
 #include <filesystem>
 
 #include "tensor/bfloat16.h"

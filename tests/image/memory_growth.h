@@ -1,4 +1,4 @@
-// How much memory a piece of code takes at its height.
+// How much memory a piece of code takes at most.
 #pragma once
 
 #include <fstream>
@@ -7,7 +7,7 @@
 
 namespace fathom::testing {
 
-/// A value of /proc/self/status in bytes: "VmRSS", "VmHWM".
+/// A value of /proc/self/status in bytes: "VmHWM", the most that was resident.
 inline int64_t process_memory(const std::string& key) {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
@@ -21,7 +21,7 @@ inline int64_t process_memory(const std::string& key) {
 template <class Body>
 int64_t memory_growth(const Body& body) {
   std::ofstream("/proc/self/clear_refs") << "5" << std::flush;  // the high-water mark starts again
-  const int64_t before = process_memory("VmRSS");
+  const int64_t before = process_memory("VmHWM");
   body();
   return process_memory("VmHWM") - before;
 }
