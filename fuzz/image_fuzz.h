@@ -14,7 +14,7 @@ namespace fathom {
 /// is in memory of exactly its size, so that a read past the end is seen.
 inline void check_image(const std::vector<std::byte>& file) {
   constexpr ImageLimits limits{1 << 20, 1 << 14, 4096};
-  constexpr ImageRules rules{14, 3, 24, 28 * 28, 3.5};
+  constexpr ImageRules rules{6, 3, 24, 12 * 12, 3.5};  // plans stay below the limits, too
   const auto image = decode_image(file, "fuzz", limits);
   if (!image) {
     FATHOM_CHECK(!image.error().message.empty() && image.error().message.size() < 2000);
