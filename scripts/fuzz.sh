@@ -47,6 +47,9 @@ make_corpus() {
         jq --join-output ".parse[$case] | (if .thinking_mode == \"thinking\" then \"1\" else \"0\" end) + .completion" \
           "$text/chat.json" >"$to/case_$case"
       done ;;
+    image_gif | image_png | image_webp)
+      copy_small "$to" tests/golden/images/*."${name#image_}" tests/golden/decode/*."${name#image_}" ;;
+    image_jpeg) copy_small "$to" tests/golden/images/*.jpg tests/golden/decode/*.jpg ;;
     *) ;;  # starts from nothing
   esac
 }

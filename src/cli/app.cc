@@ -35,7 +35,6 @@ constexpr NotYet not_yet[] = {
     {"serve", "this version has no server"},
     {"bench", "this version has no benchmark"},
     {"--image", "this version does not read images"},
-    {"preprocess", "this version does not read images"},
     {"--device", "this version runs on the CPU only"},
     {"--devices", "this version runs on the CPU only"},
     {"--memory", "this version leaves the weights in the mapped files, without a budget"},

@@ -30,7 +30,7 @@ TEST(Usage, HelpNamesEveryCommand) {
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_EQ(run.err, "");
   for (const char* command :
-       {"generate", "chat", "inspect", "tokenize", "render", "parse", "logits", "eval"}) {
+       {"generate", "chat", "inspect", "tokenize", "render", "parse", "preprocess", "logits", "eval"}) {
     EXPECT_THAT(run.out, HasSubstr(command));
     const Finished help = run_fathom({command, "--help"});
     EXPECT_EQ(help.exit_code, 0);
@@ -89,7 +89,9 @@ TEST(Usage, FailuresHaveExitCodeOneAndOneLine) {
            {"logits", "--model", "/nonexistent", "--ids", "0", "--out", "/tmp/x"},
            {"logits", "--model", tiny, "--ids", "0,9999999", "--out", "/tmp/x"},
            {"logits", "--model", tiny, "--ids", "0", "--out", "/nonexistent/x"},
-           {"eval", "--model", tiny, "/nonexistent"}}) {
+           {"eval", "--model", tiny, "/nonexistent"},
+           {"preprocess", "--model", tiny, "/nonexistent", "--out", "/tmp/x"},
+           {"preprocess", "--model", "/nonexistent", "a.png", "--out", "/tmp/x"}}) {
     const Finished run = run_fathom(arguments);
     EXPECT_EQ(run.exit_code, 1) << arguments[0];
     EXPECT_EQ(run.out, "");
