@@ -14,7 +14,7 @@
 #include "cli/draft_report.h"
 #include "cli/line_source.h"
 #include "cli/loaded_model.h"
-#include "cli/prompt_progress.h"
+#include "cli/progress_display.h"
 #include "cli/signals.h"
 #include "engine/generator.h"
 #include "text/utf8.h"
@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::string_view help =
     "/help            this list\n"
+    "/image FILE      show the model an image with the next message\n"
     "/new             forget the conversation and begin another\n"
     "/system TEXT     forget the conversation and begin another with this system message\n"
     "/think on|off    reason before the answers, or do not\n"
@@ -44,25 +45,36 @@ class Conversation {
       : flags_(flags),
         loaded_(loaded),
         surroundings_(surroundings),
+        images_(*loaded.model, surroundings, /*quiet=*/false),
         generator_(*loaded.language, prefill_rows) {
     begin(flags.system);
   }
 
   void begin(const std::string& system) {
     messages_ = Json::array();
+    shown_.clear();
     if (!system.empty()) messages_.push_back({{"role", "system"}, {"content", system}});
   }
   void set_thinking(bool on) { flags_.thinking.thinking = on; }
 
-  /// Says `text`, shows the answer and remembers both. A text that cannot be answered is forgotten again.
-  /// Errors: those after which the chat cannot go on.
+  /// Goes with the next message. Gives the positions that it takes.
+  Result<int64_t> show_image(const std::filesystem::path& file) {
+    FATHOM_ASSIGN(auto image, images_.load(file));
+    const int64_t tokens = image->tokens();
+    shown_.push_back(std::move(image));
+    return tokens;
+  }
+
+  /// Says `text` with the images shown before it, shows the answer and remembers all. What cannot be answered
+  /// is forgotten again, but for the images. Errors: those after which the chat cannot go on.
   Status say(const std::string& text) {
-    messages_.push_back({{"role", "user"}, {"content", text}});
+    messages_.push_back(user_message(shown_, text));
     Result<AssistantMessage> answered = answer();
     if (!answered) {
       messages_.erase(messages_.size() - 1);
       return fail(std::move(answered).error());
     }
+    shown_.clear();
     // Calls cannot be answered here: what remains of the message is its text.
     answered->tool_calls.clear();
     if (answered->content.empty() && answered->reasoning_content.empty())
@@ -76,7 +88,9 @@ class Conversation {
   Result<AssistantMessage> answer() {
     const Model& model = *loaded_.model;
     GenerateRequest request;
-    FATHOM_ASSIGN(request.prompt, chat_prompt(model.tokenizer(), messages_, flags_.thinking));
+    FATHOM_ASSIGN(Prompt prompt, chat_prompt(images_, messages_, flags_.thinking));
+    request.prompt = std::move(prompt.ids);
+    request.images = std::move(prompt.images);
     request.sampling = flags_.answer.sampling;
     request.stream = num_answers_++;  // every answer has draws of its own
     request.max_tokens = flags_.answer.max_tokens;
@@ -85,7 +99,7 @@ class Conversation {
     request.drafting = flags_.draft.settings;
 
     AnswerPrinter printer(surroundings_, thinking_mode(flags_.thinking));
-    PrefillProgress progress = prompt_progress(surroundings_, false);
+    ProgressDisplay progress = progress_display(surroundings_, false);
     GenerateHooks hooks;
     hooks.prefill = [&](int64_t done, int64_t total) { progress.update(done, total); };
     hooks.text = [&](std::string_view piece) { return printer.push(piece); };
@@ -122,6 +136,8 @@ class Conversation {
   Flags flags_;
   const LoadedModel& loaded_;
   const Surroundings& surroundings_;
+  PromptImages images_;
+  std::vector<std::shared_ptr<const ImageEmbedding>> shown_;  // since the last message
   Generator generator_;
   Json messages_;
   uint32_t num_answers_ = 0;
@@ -168,6 +184,8 @@ class Chat {
       conversation_.begin("");
     } else if (command == "/system") {
       conversation_.begin(argument);
+    } else if (command == "/image") {
+      return show_image(argument);
     } else if (command == "/think" && (argument == "on" || argument == "off")) {
       conversation_.set_thinking(argument == "on");
     } else if (command == "/think") {
@@ -175,6 +193,20 @@ class Chat {
     } else {
       FATHOM_TRY(complain(fmt::format("{}: expected a command of /help", line)));
     }
+    return Next::go_on;
+  }
+
+  Result<Next> show_image(const std::string& file) {
+    if (file.empty()) {
+      FATHOM_TRY(complain("/image: expected a file's name"));
+      return Next::go_on;
+    }
+    const Result<int64_t> tokens = conversation_.show_image(file);
+    take_interrupt();
+    if (!tokens)
+      FATHOM_TRY(complain(tokens.error().message));
+    else if (interactive_)
+      FATHOM_TRY(show(fmt::format("[{}: {} tokens]\n", without_controls(file), *tokens)));
     return Next::go_on;
   }
 

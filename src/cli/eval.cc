@@ -33,17 +33,20 @@ struct Flags {
 
 class Evaluation {
  public:
-  Evaluation(const Flags& flags, const LoadedModel& loaded)
+  Evaluation(const Flags& flags, const LoadedModel& loaded, const Surroundings& surroundings)
       : flags_(flags),
         model_(*loaded.model),
         language_(*loaded.language),
+        images_(*loaded.model, surroundings, /*quiet=*/true),
         generator_(*loaded.language, prefill_rows) {}
 
   Result<EvalOutcome> run(const EvalCase& c) {
     const Tokenizer& tokenizer = model_.tokenizer();
     FATHOM_TRY(check_rendering(c));
     GenerateRequest request;
-    FATHOM_ASSIGN(request.prompt, tokenizer.encode(c.prompt));
+    FATHOM_ASSIGN(Prompt prompt, make_prompt(c));
+    request.prompt = std::move(prompt.ids);
+    request.images = std::move(prompt.images);
     FATHOM_ASSIGN(const auto expected, tokenizer.encode(c.expected));
     request.sampling.temperature = 0;
     request.drafting = flags_.draft.settings;
@@ -66,20 +69,30 @@ class Evaluation {
     out.exact = c.is_completion ? out.found.starts_with(c.expected) : out.found == c.expected;
     out.drafts = generation.drafts;
     if (!out.exact) {
-      FATHOM_ASSIGN(out.margin, margin(request.prompt, generation.ids, expected));
+      FATHOM_ASSIGN(out.margin, margin(request, generation.ids, expected));
     }
     return out;
   }
 
  private:
+  Result<Prompt> make_prompt(const EvalCase& c) {
+    std::vector<std::shared_ptr<const ImageEmbedding>> images;
+    if (!c.image.empty()) {
+      FATHOM_ASSIGN(auto image, images_.load(flags_.file.parent_path() / c.image));
+      images.push_back(std::move(image));
+    }
+    return images_.place(c.prompt, images);
+  }
+
   // What this build's logits say about the first token that differs.
-  Result<std::optional<double>> margin(std::vector<int32_t> ids, std::span<const int32_t> found,
+  Result<std::optional<double>> margin(const GenerateRequest& request, std::span<const int32_t> found,
                                        std::span<const int32_t> expected) {
     const auto [a, b] = std::mismatch(found.begin(), found.end(), expected.begin(), expected.end());
     if (a == found.end() || b == expected.end()) return std::nullopt;
+    std::vector<int32_t> ids = request.prompt;
     ids.insert(ids.end(), found.begin(), a);
     FATHOM_ASSIGN(const auto sequence, language_.new_sequence());
-    FATHOM_ASSIGN(const auto logits, sequence->extend(ids, 1));
+    FATHOM_ASSIGN(const auto logits, sequence->extend(ids, 1, request.images));
     return std::optional<double>(double{logits[static_cast<size_t>(*a)]} -
                                  double{logits[static_cast<size_t>(*b)]});
   }
@@ -97,6 +110,7 @@ class Evaluation {
   const Flags& flags_;
   const Model& model_;
   LanguageModel& language_;
+  PromptImages images_;
   Generator generator_;
 };
 
@@ -105,12 +119,12 @@ Status run(const Flags& flags, const Surroundings& surroundings) {
   FATHOM_ASSIGN(const std::vector<EvalCase> cases, parse_eval(text, flags.file.string()));
   FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model, flags.draft.on()));
   FATHOM_TRY(remark_on_drafting(surroundings, flags.draft, *loaded.model));
-  Evaluation evaluation(flags, loaded);
+  Evaluation evaluation(flags, loaded, surroundings);
   EvalTable table;
   const auto start = std::chrono::steady_clock::now();
   for (const EvalCase& c : cases) {
-    if (!c.skipped.empty()) {
-      table.skip(c);
+    if (!c.image.empty() && !loaded.model->tensors().vision_available()) {
+      table.skip(c, "the model takes no images");
       continue;
     }
     FATHOM_ASSIGN(EvalOutcome outcome, evaluation.run(c));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace fathom {
 namespace {
 
@@ -23,7 +25,9 @@ Result<EvalCase> parse_case(const Json& line, int64_t number, std::string_view w
   FATHOM_ASSIGN(out.prompt, text_field(line, "prompt", where));
   out.is_completion = line.contains("oracle_greedy");
   FATHOM_ASSIGN(out.expected, text_field(line, out.is_completion ? "oracle_greedy" : "expected", where));
-  if (line.contains("image")) out.skipped = "needs images, which this build does not read";
+  if (line.contains("image")) {
+    FATHOM_ASSIGN(out.image, text_field(line, "image", where));
+  }
   if (line.contains("messages")) out.request = line;
   const auto flag = line.find("oracle_exact");
   const bool oracle_exact = flag != line.end() && flag->is_boolean() && flag->get<bool>();
@@ -70,10 +74,10 @@ void EvalTable::add(const EvalCase& c, EvalOutcome outcome) {
     misses_.push_back({c, std::move(outcome)});
 }
 
-void EvalTable::skip(const EvalCase& c) {
+void EvalTable::skip(const EvalCase& c, std::string reason) {
   Task& task = tasks_[c.task];
   ++task.skipped;
-  task.reason = c.skipped;
+  task.reason = std::move(reason);
 }
 
 int64_t EvalTable::num_regressions() const {

@@ -22,7 +22,7 @@ struct EvalCase {
   bool is_completion = false;  // a text to continue, compared as far as `expected` goes
   bool must_be_exact = false;  // the reference computation is, by a clear margin where one is given
   std::optional<Json> request;  // messages and their options, to be rendered to `prompt`
-  std::string skipped;          // why this build cannot run it; empty when it can
+  std::string image;            // a file, relative to the evaluation's; or empty
 };
 
 /// Reads JSON lines with the fields of models/demo/eval.jsonl. `what` names the file in messages.
@@ -42,7 +42,7 @@ struct EvalOutcome {
 class EvalTable {
  public:
   void add(const EvalCase& c, EvalOutcome outcome);
-  void skip(const EvalCase& c);
+  void skip(const EvalCase& c, std::string reason);
 
   /// Lines that must be exact, are not, and differ by more than another order of summation explains.
   int64_t num_regressions() const;

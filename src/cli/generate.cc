@@ -13,7 +13,7 @@
 #include "cli/json_lines.h"
 #include "cli/line_source.h"
 #include "cli/loaded_model.h"
-#include "cli/prompt_progress.h"
+#include "cli/progress_display.h"
 #include "cli/signals.h"
 #include "engine/generator.h"
 
@@ -30,6 +30,7 @@ struct Flags {
   std::optional<std::string> prompt;
   std::optional<std::filesystem::path> prompt_file;
   std::string standard_input;  // "-"
+  std::vector<std::filesystem::path> images;
   bool chat = false;
   bool json = false;
 
@@ -59,15 +60,18 @@ Result<std::string> read_prompt(const Flags& flags) {
   return text;
 }
 
-// A text to continue begins with the begin-of-sentence token, written or not.
-Result<std::vector<int32_t>> text_prompt(const Model& model, const std::string& text) {
-  FATHOM_ASSIGN(std::vector<int32_t> ids, model.tokenizer().encode(text));
-  const auto begin = static_cast<int32_t>(model.config().bos_token_id);
-  if (ids.empty() || ids.front() != begin) ids.insert(ids.begin(), begin);
-  return ids;
+Result<Prompt> make_prompt(const Flags& flags, const std::string& text, PromptImages& images) {
+  std::vector<std::shared_ptr<const ImageEmbedding>> spans;
+  for (const std::filesystem::path& file : flags.images) {
+    FATHOM_ASSIGN(auto image, images.load(file));
+    spans.push_back(std::move(image));
+  }
+  if (flags.chat) return chat_prompt(images, Json::array({user_message(spans, text)}), flags.thinking);
+  return images.place(text, spans);
 }
 
-Json report(const Flags& flags, const Model& model, const Generation& generation) {
+Json report(const Flags& flags, const Model& model, const GenerateRequest& request,
+            const Generation& generation) {
   Json out;
   out["text"] = generation.text;
   if (flags.chat) {
@@ -81,6 +85,13 @@ Json report(const Flags& flags, const Model& model, const Generation& generation
   out["finish_reason"] = finish_reason_name(generation.reason);
   out["seed"] = flags.answer.sampling.seed;
   out["usage"] = {{"prompt_tokens", generation.prompt_tokens}, {"completion_tokens", generation.ids.size()}};
+  if (!request.images.empty()) {
+    out["images"] = Json::array();
+    for (const ImagePlacement& placed : request.images)
+      out["images"].push_back({{"first_position", placed.first_position},
+                               {"tokens", placed.image->tokens()},
+                               {"identity", placed.image->identity.to_hex()}});
+  }
   out["draft"] = draft_json(flags.draft, model, generation.drafts);
   out["seconds"] = {{"prompt", generation.prefill_seconds}, {"answer", generation.decode_seconds}};
   return out;
@@ -108,13 +119,11 @@ Status run(const Flags& flags, const Surroundings& surroundings) {
   FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model, flags.draft.on()));
   const Model& model = *loaded.model;
   FATHOM_TRY(remark_on_drafting(surroundings, flags.draft, model));
+  PromptImages images(model, surroundings, flags.json);
+  FATHOM_ASSIGN(Prompt prompt, make_prompt(flags, text, images));
   GenerateRequest request;
-  if (flags.chat) {
-    const Json messages = Json::array({{{"role", "user"}, {"content", text}}});
-    FATHOM_ASSIGN(request.prompt, chat_prompt(model.tokenizer(), messages, flags.thinking));
-  } else {
-    FATHOM_ASSIGN(request.prompt, text_prompt(model, text));
-  }
+  request.prompt = std::move(prompt.ids);
+  request.images = std::move(prompt.images);
   request.sampling = flags.answer.sampling;
   request.max_tokens = flags.answer.max_tokens;
   request.stop = flags.answer.stop;
@@ -123,7 +132,7 @@ Status run(const Flags& flags, const Surroundings& surroundings) {
 
   AnswerPrinter answer(surroundings, thinking_mode(flags.thinking));
   TextPrinter plain(surroundings);
-  PrefillProgress progress = prompt_progress(surroundings, flags.json);
+  ProgressDisplay progress = progress_display(surroundings, flags.json);
   GenerateHooks hooks;
   hooks.prefill = [&](int64_t done, int64_t total) { progress.update(done, total); };
   hooks.cancelled = interrupted;
@@ -136,7 +145,7 @@ Status run(const Flags& flags, const Surroundings& surroundings) {
   FATHOM_ASSIGN(const Generation generation, generator.run(request, decoder, hooks));
   progress.clear();
   if (flags.json) {
-    FATHOM_TRY(surroundings.out.write(json_line(report(flags, model, generation))));
+    FATHOM_TRY(surroundings.out.write(json_line(report(flags, model, request, generation))));
   } else {
     FATHOM_TRY(flags.chat ? answer.finish() : plain.finish());
   }
@@ -158,6 +167,14 @@ void add_generate(CLI::App& app, Action& chosen) {
   command->add_option("--prompt-file", flags->prompt_file, "A file with the text")->type_name("FILE");
   command->add_option("input", flags->standard_input, "Read the text from standard input: -")->type_name("");
   command->add_flag("--chat", flags->chat, "The text is a user's message; answer it");
+  command
+      ->add_option("--image", flags->images,
+                   "An image before the text (PNG, JPEG, WebP, GIF); repeatable. Without --chat the text may "
+                   "give each image its place: <｜deepseek_image｜>")
+      ->type_name("FILE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
   flags->thinking.add_to(*command);
   flags->answer.add_to(*command);
   flags->draft.add_to(*command);

@@ -15,10 +15,11 @@ constexpr std::string_view clear_line = "\r\x1b[K";
 
 }  // namespace
 
-PrefillProgress::PrefillProgress(Style style, std::function<void(std::string_view)> write, Clock clock)
-    : style_(style), write_(std::move(write)), clock_(std::move(clock)) {}
+ProgressDisplay::ProgressDisplay(Style style, std::function<void(std::string_view)> write,
+                                 ProgressWords words, Clock clock)
+    : style_(style), write_(std::move(write)), words_(std::move(words)), clock_(std::move(clock)) {}
 
-void PrefillProgress::update(int64_t done, int64_t total) {
+void ProgressDisplay::update(int64_t done, int64_t total) {
   if (style_ == Style::none) return;
   const auto now = clock_();
   if (done >= total) {
@@ -32,16 +33,16 @@ void PrefillProgress::update(int64_t done, int64_t total) {
   }
   if (style_ == Style::bar && (bar_shown_ || now - last_ >= bar_delay)) {
     const int64_t filled = total > 0 ? done * bar_width / total : 0;
-    write_(fmt::format("{}prompt [{:#<{}}{:.<{}}] {} of {} tokens", clear_line, "", filled, "",
-                       bar_width - filled, done, total));
+    write_(fmt::format("{}{} [{:#<{}}{:.<{}}] {} of {} {}", clear_line, words_.what, "", filled, "",
+                       bar_width - filled, done, total, words_.unit));
     bar_shown_ = true;
   } else if (style_ == Style::lines && now - last_ >= line_period) {
-    write_(fmt::format("prompt: {} of {} tokens\n", done, total));
+    write_(fmt::format("{}: {} of {} {}\n", words_.what, done, total, words_.unit));
     last_ = now;
   }
 }
 
-void PrefillProgress::clear() {
+void ProgressDisplay::clear() {
   running_ = false;
   if (std::exchange(bar_shown_, false)) write_(clear_line);
 }

@@ -126,7 +126,7 @@ Status Generator::check(const GenerateRequest& request) const {
 }
 
 Result<std::span<const float>> Generator::extend(std::span<const int32_t> ids, int64_t num_logits) {
-  auto logits = sequence_->extend(ids, num_logits);
+  auto logits = sequence_->extend(ids, num_logits, held_images_);
   if (logits)
     held_.insert(held_.end(), ids.begin(), ids.end());
   else
@@ -143,6 +143,7 @@ void Generator::take_back(size_t n) {
 void Generator::forget() {
   sequence_.reset();
   held_.clear();
+  held_images_.clear();
 }
 
 // Gives the logits after the prompt, or an empty span when cancelled on the way.
@@ -150,12 +151,14 @@ Result<std::span<const float>> Generator::prefill(const GenerateRequest& request
                                                   Generation& out) {
   const std::vector<int32_t>& prompt = request.prompt;
   // At least the last token is computed: its logits are needed.
-  const bool continues =
-      sequence_ && held_.size() < prompt.size() && std::equal(held_.begin(), held_.end(), prompt.begin());
+  const bool continues = sequence_ && held_.size() < prompt.size() &&
+                         std::equal(held_.begin(), held_.end(), prompt.begin()) &&
+                         same_images(held_images_, request.images, static_cast<int64_t>(held_.size()));
   if (!continues) {
     forget();  // first, so that two never stand in memory
     FATHOM_ASSIGN(sequence_, model_.new_sequence());
   }
+  held_images_ = request.images;
   out.cached_tokens = static_cast<int64_t>(held_.size());
   const auto total = static_cast<int64_t>(prompt.size());
   for (int64_t done = out.cached_tokens;;) {

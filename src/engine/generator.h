@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "engine/drafting.h"
 #include "engine/language_model.h"
+#include "engine/prompt.h"
 #include "sampling/params.h"
 #include "sampling/sampler.h"
 
@@ -21,7 +22,8 @@ namespace fathom {
 
 /// What is asked of one generation.
 struct GenerateRequest {
-  std::vector<int32_t> prompt;  // at least one id, each in the vocabulary
+  std::vector<int32_t> prompt;         // at least one id, each in the vocabulary
+  std::vector<ImagePlacement> images;  // in the prompt; see engine/prompt.h
   SamplingParams sampling;
   uint32_t stream = 0;            // which of several answers to the prompt
   int64_t max_tokens = 0;         // at least 1; the context's end also ends the answer
@@ -60,10 +62,10 @@ class Generator {
   /// progress and cancelling have that grain, results do not depend on it.
   explicit Generator(LanguageModel& model, int64_t prefill_chunk = 128);
 
-  /// Generates an answer to request.prompt. When the prompt continues the tokens of the last run, only the
-  /// rest is computed. `decoder` gets the answer's tokens, stop tokens excepted, and must be fresh.
-  /// A cancelled run is not an error. Errors: invalid_argument for a request that breaks a rule above or
-  /// does not fit the model's context, those of the model, of the sampler, and of hooks.text.
+  /// Generates an answer to request.prompt. When the prompt continues the tokens (and images) of the last
+  /// run, only the rest is computed. `decoder` gets the answer's tokens, stop tokens excepted, and must be
+  /// fresh. A cancelled run is not an error. Errors: invalid_argument for a request that breaks a rule above
+  /// or does not fit the model's context, those of the model, of the sampler, and of hooks.text.
   Result<Generation> run(const GenerateRequest& request, TokenDecoder& decoder,
                          const GenerateHooks& hooks = {});
 
@@ -85,6 +87,7 @@ class Generator {
   int64_t prefill_chunk_;
   std::unique_ptr<LanguageSequence> sequence_;
   std::vector<int32_t> held_;  // the tokens of sequence_
+  std::vector<ImagePlacement> held_images_;
   SamplerScratch scratch_;
 };
 

@@ -1,6 +1,7 @@
 // The engine's view of a model: sequences of tokens that grow, and logits after their last tokens.
 //
-// A thin seam, so that the engine can be tested without weights. Knows nothing of layers, caches or text.
+// A thin seam, so that the engine can be tested without weights. Knows nothing of layers, caches or text;
+// images only pass through.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/image_placement.h"
 
 namespace fathom {
 
@@ -24,10 +26,12 @@ using ChooseDraft =
 class LanguageSequence {
  public:
   virtual ~LanguageSequence() = default;
-  /// Appends `ids` (at least one, each in the vocabulary, not more than the model has room for). Gives the
+  /// Appends `ids` (at least one, each in the vocabulary, not more than the model has room for). `images` has
+  /// those of the whole sequence, or at least those that reach into `ids`. Gives the
   /// f32 logits [num_logits, vocab_size] that follow each of the last `num_logits` of them, valid until the
   /// next call on any sequence of the model. After an error the sequence is unusable.
-  virtual Result<std::span<const float>> extend(std::span<const int32_t> ids, int64_t num_logits) = 0;
+  virtual Result<std::span<const float>> extend(std::span<const int32_t> ids, int64_t num_logits,
+                                                std::span<const ImagePlacement> images = {}) = 0;
 
   /// Takes back the last `n` tokens, at most LanguageModel::max_drafts() of the last extend call: the
   /// sequence is as if they had never been.

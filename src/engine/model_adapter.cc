@@ -10,8 +10,9 @@ class ModelAdapter::AdaptedSequence : public LanguageSequence {
  public:
   AdaptedSequence(ModelAdapter& owner, Sequence sequence) : owner_(owner), sequence_(std::move(sequence)) {}
 
-  Result<std::span<const float>> extend(std::span<const int32_t> ids, int64_t num_logits) override {
-    const SequenceRows rows{&sequence_, ids, num_logits};
+  Result<std::span<const float>> extend(std::span<const int32_t> ids, int64_t num_logits,
+                                        std::span<const ImagePlacement> images) override {
+    const SequenceRows rows{&sequence_, ids, num_logits, images};
     FATHOM_ASSIGN(owner_.logits_, owner_.model_.forward(owner_.workspace_, std::span(&rows, 1)));
     return std::span<const float>(owner_.logits_.values);
   }

@@ -1,21 +1,17 @@
 // An image as the text model sees it: the rows of its whole span (spec 5, In the sequence).
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 
+#include "image/identity.h"
 #include "ops/tensor_ref.h"
 
 namespace fathom {
 
-/// What an image is known by, to whoever caches what was computed from it; equal for equal pixels only.
-using ImageIdentity = std::array<std::byte, 32>;
-
 /// Immutable once made (by model/vision_tower.h). The backend that made it must outlive it.
 struct ImageEmbedding {
-  ImageIdentity identity{};
-  int64_t grid_rows = 0;  // cells, of which each is one IMAGE token
+  ImageIdentity identity;  // for whoever caches what was computed from it
+  int64_t grid_rows = 0;   // cells, of which each is one IMAGE token
   int64_t grid_cols = 0;
   Buffer memory;
   /// bf16 [tokens, dim] in `memory`: START, for each row of cells its IMAGE tokens and a NEWLINE, END.

@@ -204,11 +204,10 @@ Status Model::run_chunk(Workspace& workspace, std::span<const SequenceRows> chun
   return {};
 }
 
-Result<std::shared_ptr<const ImageEmbedding>> Model::embed_image(const ImagePatches& image,
-                                                                 const ImageIdentity& identity,
+Result<std::shared_ptr<const ImageEmbedding>> Model::embed_image(const PreparedImage& image,
                                                                  const EmbedImageHooks& hooks) const {
   if (!vision_) return fail(ErrorCode::unsupported, "no images: {}", tensors_.vision_problem());
-  return vision_->embed(image, identity, hooks);
+  return vision_->embed(image, hooks);
 }
 
 Status Model::head(Workspace& workspace, const Batch& batch, std::span<const SequenceRows> chunk,

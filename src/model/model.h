@@ -84,10 +84,9 @@ class Model {
   Result<Logits> forward(Workspace& workspace, std::span<const SequenceRows> rows,
                          Trace* trace = nullptr) const;
 
-  /// The span of an image, for SequenceRows::images; `identity` is kept with it. Errors: unsupported (the
+  /// The span of an image, for SequenceRows::images. Errors: unsupported (the
   /// checkpoint has no usable vision; the message says why), and those of VisionTower::embed.
-  Result<std::shared_ptr<const ImageEmbedding>> embed_image(const ImagePatches& image,
-                                                            const ImageIdentity& identity,
+  Result<std::shared_ptr<const ImageEmbedding>> embed_image(const PreparedImage& image,
                                                             const EmbedImageHooks& hooks = {}) const;
 
   /// Drafts for several sequences at once, each from new_sequence(true): DraftModel::begin and next. What is

@@ -14,11 +14,11 @@ constexpr double norm_eps = 1e-6;  // of the tower's norms (spec 5, ViT)
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a - 1) / b + 1; }
 
-// What each of the 256 levels is to the model: -1 to 1, in f32, rounded to bf16.
+// What each of the 256 levels is to the model.
 std::array<bf16, 256> level_values() {
   std::array<bf16, 256> values;
   for (size_t level = 0; level < values.size(); ++level)
-    values[level] = to_bf16((static_cast<float>(level) / 255.0f - 0.5f) / 0.5f);
+    values[level] = to_bf16(image_value(static_cast<uint8_t>(level)));
   return values;
 }
 
@@ -29,21 +29,22 @@ struct Grid {
   int64_t tokens() const { return rows * (cols + 1) + 2; }
 };
 
-Result<Grid> check_image(const VisionConfig& c, const ImagePatches& image) {
-  if (image.patch_rows < 1 || image.patch_cols < 1)
+Result<Grid> check_image(const VisionConfig& c, const PreparedImage& image) {
+  const ImagePlan& plan = image.plan;
+  if (plan.patch_rows < 1 || plan.patch_cols < 1)
     return fail(ErrorCode::invalid_argument, "an image of {} x {} patches, expected at least one",
-                image.patch_rows, image.patch_cols);
-  const Grid grid{ceil_div(image.patch_rows, c.downsample_ratio),
-                  ceil_div(image.patch_cols, c.downsample_ratio)};
+                plan.patch_rows, plan.patch_cols);
+  const Grid grid{ceil_div(plan.patch_rows, c.downsample_ratio),
+                  ceil_div(plan.patch_cols, c.downsample_ratio)};
   // Either side alone is below the limit first: the product cannot overflow then.
   if (std::max(grid.rows, grid.cols) > c.max_n_token || grid.tokens() > c.max_n_token)
     return fail(ErrorCode::invalid_argument,
-                "an image of {} x {} patches, expected one that fits max_image_tokens = {}", image.patch_rows,
-                image.patch_cols, c.max_n_token);
-  const int64_t levels = image.patch_rows * image.patch_cols * 3 * c.patch_size * c.patch_size;
+                "an image of {} x {} patches, expected one that fits max_image_tokens = {}", plan.patch_rows,
+                plan.patch_cols, c.max_n_token);
+  const int64_t levels = plan.patches() * 3 * c.patch_size * c.patch_size;
   if (std::cmp_not_equal(image.levels.size(), levels))
     return fail(ErrorCode::invalid_argument, "an image of {} x {} patches: expected {} levels, found {}",
-                image.patch_rows, image.patch_cols, levels, image.levels.size());
+                plan.patch_rows, plan.patch_cols, levels, image.levels.size());
   return grid;
 }
 
@@ -52,7 +53,7 @@ Result<Grid> check_image(const VisionConfig& c, const ImagePatches& image) {
 // One image on its way through the tower: its activations and the steps over them.
 class VisionTower::Pass {
  public:
-  Pass(const VisionTower& tower, const ImagePatches& image, Grid grid, const EmbedImageHooks& hooks)
+  Pass(const VisionTower& tower, const PreparedImage& image, Grid grid, const EmbedImageHooks& hooks)
       : config_(tower.config_),
         dim_(tower.dim_),
         chunk_rows_(tower.chunk_rows_),
@@ -61,7 +62,7 @@ class VisionTower::Pass {
         image_(image),
         grid_(grid),
         hooks_(hooks),
-        patches_(image.patch_rows * image.patch_cols) {}
+        patches_(image.plan.patches()) {}
 
   Status allocate();
   /// Levels to x.
@@ -94,7 +95,7 @@ class VisionTower::Pass {
   int64_t chunk_rows_;
   Ops& ops_;
   const VisionWeights& w_;
-  const ImagePatches& image_;
+  const PreparedImage& image_;
   Grid grid_;
   const EmbedImageHooks& hooks_;
   int64_t patches_;
@@ -153,7 +154,8 @@ Status VisionTower::Pass::embed_patches() {
   const int64_t row = pixels_.row_elements();
   std::vector<bf16> values;
   return for_chunks(patches_, [&](int64_t first, int64_t n) {
-    const auto levels = image_.levels.subspan(static_cast<size_t>(first * row), static_cast<size_t>(n * row));
+    const auto levels =
+        std::span(image_.levels).subspan(static_cast<size_t>(first * row), static_cast<size_t>(n * row));
     values.clear();
     for (const uint8_t level : levels) values.push_back(value_of[level]);
     ops_.copy_in(pixels_.head(n), values.data());
@@ -181,7 +183,7 @@ Status VisionTower::Pass::project_qkv(const VisionBlockWeights& w, int64_t first
   FATHOM_TRY(linear(normed_.head(n), w.wqkv, qkv));
   ops_.patch_rope({.qkv = qkv.reshaped({n, 3, config_.n_heads, config_.dim / config_.n_heads}),
                    .first_patch = first,
-                   .patch_cols = image_.patch_cols,
+                   .patch_cols = image_.plan.patch_cols,
                    .theta = config_.rope_theta});
   return {};
 }
@@ -212,7 +214,7 @@ Status VisionTower::Pass::fill_span(const TensorRef& span) {
   place(w_.image_end, span, grid_.tokens() - 1);
   return for_chunks(grid_.cells(), [&](int64_t first, int64_t n) -> Status {
     ops_.gather_cells({.patches = x_,
-                       .patch_cols = image_.patch_cols,
+                       .patch_cols = image_.plan.patch_cols,
                        .ratio = config_.downsample_ratio,
                        .first_cell = first,
                        .out = cells_.head(n)});
@@ -236,8 +238,7 @@ VisionTower::VisionTower(const ModelConfig& config, const TensorTable& tensors, 
       ops_(ops),
       weights_(bind_vision_weights(config_, tensors)) {}
 
-Result<std::shared_ptr<const ImageEmbedding>> VisionTower::embed(const ImagePatches& image,
-                                                                 const ImageIdentity& identity,
+Result<std::shared_ptr<const ImageEmbedding>> VisionTower::embed(const PreparedImage& image,
                                                                  const EmbedImageHooks& hooks) const {
   FATHOM_ASSIGN(const Grid grid, check_image(config_, image));
   Pass pass(*this, image, grid, hooks);
@@ -246,7 +247,7 @@ Result<std::shared_ptr<const ImageEmbedding>> VisionTower::embed(const ImagePatc
   FATHOM_TRY(pass.run_blocks());
 
   auto out = std::make_shared<ImageEmbedding>();
-  out->identity = identity;
+  out->identity = image.identity;
   out->grid_rows = grid.rows;
   out->grid_cols = grid.cols;
   FATHOM_ASSIGN(out->memory, ops_.allocate(grid.tokens() * dim_ * dtype_bytes(DType::bf16)));

@@ -23,7 +23,8 @@ TEST(EvalCase, ReadsTheKindsOfLines) {
   EXPECT_FALSE((*cases)[1].must_be_exact);
   EXPECT_EQ((*cases)[1].line, 3);
   EXPECT_FALSE((*cases)[2].must_be_exact);
-  EXPECT_THAT((*cases)[3].skipped, HasSubstr("image"));
+  EXPECT_EQ((*cases)[3].image, "x.png");
+  EXPECT_EQ((*cases)[4].image, "");
   EXPECT_TRUE((*cases)[4].is_completion);
   EXPECT_TRUE((*cases)[4].must_be_exact);
   EXPECT_EQ((*cases)[4].expected, "g");
@@ -40,31 +41,43 @@ TEST(EvalCase, NamesTheBadLine) {
   }
 }
 
+EvalOutcome outcome(const char* found, bool exact, std::optional<double> margin, DraftStats drafts = {}) {
+  return {found, exact, margin, std::move(drafts)};
+}
+
 TEST(EvalTable, CountsByTask) {
   EvalTable table;
   EvalCase c;
   c.task = "sort";
-  table.add(c, {"", true, {}});
-  table.add(c, {"other", false, 3.0});
+  DraftStats drafts;
+  drafts.passes = 4;
+  drafts.offered = 20;
+  drafts.accepted = 12;
+  drafts.settled = 16;
+  table.add(c, outcome("", true, {}, drafts));
+  table.add(c, outcome("other", false, 3.0));
   EXPECT_EQ(table.num_regressions(), 0);
   c.must_be_exact = true;
   c.expected = "right";
-  table.add(c, {"close", false, 0.01});
+  table.add(c, outcome("close", false, 0.01));
   EXPECT_EQ(table.num_regressions(), 0);
-  table.add(c, {"wrong", false, 0.06});
-  table.add(c, {"respelled", false, {}});
+  table.add(c, outcome("wrong", false, 0.06));
+  table.add(c, outcome("respelled", false, {}));
   EXPECT_EQ(table.num_regressions(), 2);
   c.task = "image";
-  c.skipped = "needs images";
-  table.skip(c);
+  table.skip(c, "no images");
   const Json json = table.to_json(1.5);
-  EXPECT_EQ(json["tasks"]["sort"], (Json{{"exact", 1}, {"total", 5}, {"skipped", 0}}));
+  EXPECT_EQ(json["tasks"]["sort"]["exact"], 1);
+  EXPECT_EQ(json["tasks"]["sort"]["total"], 5);
+  EXPECT_EQ(json["tasks"]["sort"]["draft"],
+            (Json{{"passes", 4}, {"offered", 20}, {"accepted", 12}, {"settled", 16}}));
   EXPECT_EQ(json["tasks"]["image"],
-            (Json{{"exact", 0}, {"total", 0}, {"skipped", 1}, {"reason", "needs images"}}));
+            (Json{{"exact", 0}, {"total", 0}, {"skipped", 1}, {"reason", "no images"}}));
   EXPECT_EQ(json["misses"].size(), 4u);
   EXPECT_EQ(json["regressions"], 2);
   EXPECT_THAT(table.to_text(1.5), HasSubstr("\"wrong\""));
-  EXPECT_THAT(table.to_text(1.5), HasSubstr("needs images"));
+  EXPECT_THAT(table.to_text(1.5), HasSubstr("0.2500; 1 / (1 + drafts accepted): 0.2500"));
+  EXPECT_THAT(table.to_text(1.5), HasSubstr("no images"));
 }
 
 }  // namespace

@@ -7,12 +7,15 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
+#include <regex>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "checkpoint/safetensors.h"
 #include "tests/cli/run_fathom.h"
+#include "tests/support/checkpoint_builder.h"
 
 namespace fathom {
 namespace {
@@ -121,6 +124,132 @@ TEST(Generate, RefusesWhatTheModelDoesNotHave) {
   EXPECT_THAT(not_text.err, HasSubstr("UTF-8"));
 }
 
+TEST(Generate, SeesImages) {
+  const std::vector<std::string> question = {"generate", "--model",       demo, "--chat", "--thinking",
+                                             "off",      "--temperature", "0",  "--json", "--prompt"};
+  const auto ask = [&](const std::string& text, const std::vector<std::string>& images) {
+    std::vector<std::string> arguments = question;
+    arguments.push_back(text);
+    for (const std::string& image : images) {
+      arguments.emplace_back("--image");
+      arguments.push_back(image);
+    }
+    return run_fathom(arguments);
+  };
+  const Json out = parsed(ask("What shape is in the picture?", {demo + "/images/eval_007.png"}).out);
+  EXPECT_THAT(out["text"].get<std::string>(), HasSubstr("The shape is a circle."));
+  ASSERT_EQ(out["images"].size(), 1u);
+  EXPECT_EQ(out["images"][0]["first_position"], 2);
+  EXPECT_EQ(out["images"][0]["identity"].get<std::string>().size(), 64u);
+  EXPECT_GT(out["usage"]["prompt_tokens"], out["images"][0]["tokens"]);
+  // Any number of them, of kinds that it was not trained on.
+  const Finished odd =
+      ask("What do you see?", {FATHOM_SOURCE_DIR "/tests/golden/images/gray_64x64.jpg",
+                               FATHOM_SOURCE_DIR "/tests/golden/images/still_40x40.gif",
+                               FATHOM_SOURCE_DIR "/tests/golden/images/lossless_90x90.webp"});
+  EXPECT_EQ(odd.exit_code, 0) << odd.err;
+  EXPECT_EQ(parsed(odd.out)["images"].size(), 3u);
+
+  const Finished no_image = ask("What do you see?", {demo + "/config.json"});
+  EXPECT_EQ(no_image.exit_code, 1);
+  EXPECT_THAT(no_image.err, HasSubstr("config.json"));
+}
+
+TEST(Generate, ATextGivesImagesTheirPlaces) {
+  const std::string placeholder = "<｜deepseek_image｜>";
+  const std::string image = demo + "/images/eval_017.png";
+  const auto positions = [&](const std::string& text) {
+    const Finished run =
+        run_fathom(generate({"--json", "--prompt", text, "--image", image, "--image", image}));
+    std::vector<int> out;
+    if (run.exit_code != 0) return out;
+    for (const Json& placed : parsed(run.out)["images"]) out.push_back(placed["first_position"]);
+    return out;
+  };
+  const auto front = positions("Help");
+  ASSERT_EQ(front.size(), 2u);
+  EXPECT_EQ(front[0], 1);
+  const auto within = positions("Help " + placeholder + " me " + placeholder);
+  ASSERT_EQ(within.size(), 2u);
+  EXPECT_GT(within[0], 1);
+  EXPECT_GT(within[1], front[1]);
+  EXPECT_TRUE(positions("Help " + placeholder).empty());
+  EXPECT_THAT(run_fathom(generate({"--prompt", placeholder})).err,
+              HasSubstr("expected as many images as the prompt has places for them (1), found 0"));
+}
+
+TEST(Generate, DraftingChangesNothingButThePasses) {
+  const auto answer = [&](const std::string& draft, const std::string& temperature) {
+    return parsed(
+        run_fathom({"generate", "--model", demo, "--chat", "--thinking", "off", "--json", "--seed", "7",
+                    "--temperature", temperature, "--draft", draft, "--max-tokens", "24", "--prompt", "Help"})
+            .out);
+  };
+  for (const char* temperature : {"0", "1.5"}) {
+    const Json without = answer("off", temperature);
+    EXPECT_EQ(without["draft"]["enabled"], false);
+    for (const char* draft : {"on", "1", "5", "8"}) {
+      const Json with = answer(draft, temperature);
+      EXPECT_EQ(with["ids"], without["ids"]) << draft;
+      EXPECT_EQ(with["draft"]["enabled"], true);
+      EXPECT_DOUBLE_EQ(with["draft"]["passes_per_token"].get<double>(),
+                       1 / (1 + with["draft"]["mean_accepted"].get<double>()));
+    }
+  }
+}
+
+// A copy of the tiny model with changed tensors, and what it answers with the default flags.
+Finished answer_of_changed(const std::function<void(test::CheckpointBuilder&)>& change) {
+  const Scratch scratch;
+  for (const char* file : {"config.json", "tokenizer.json", "tokenizer_config.json"})
+    std::filesystem::copy(tiny + "/" + file, scratch.path() / file);
+  test::CheckpointBuilder builder{std::filesystem::path(tiny)};
+  change(builder);
+  builder.write(scratch.path());
+  return run_fathom({"generate", "--model", scratch.path(), "--temperature", "0", "--json", "--max-tokens",
+                     "6", "--prompt", "a b"});
+}
+
+TEST(Generate, RunsWithoutDraftsWhereTheStagesAreMissingOrDamaged) {
+  const Json whole = parsed(answer_of_changed([](test::CheckpointBuilder&) {}).out);
+  EXPECT_EQ(whole["draft"]["enabled"], true);
+  const auto expect_plain = [&](const Finished& run, const std::string& why) {
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_THAT(run.err, StartsWith("fathom: running without drafts: "));
+    EXPECT_THAT(run.err, HasSubstr(why));
+    const Json out = parsed(run.out);
+    EXPECT_EQ(out["ids"], whole["ids"]);
+    EXPECT_EQ(out["draft"]["enabled"], false);
+    EXPECT_THAT(out["draft"]["reason"].get<std::string>(), HasSubstr(why));
+  };
+  expect_plain(answer_of_changed([](test::CheckpointBuilder& builder) {
+                 std::erase_if(builder.tensors, [](const auto& t) { return t.name.starts_with("mtp."); });
+               }),
+               "missing tensor mtp.0.");
+  expect_plain(answer_of_changed([](test::CheckpointBuilder& builder) {
+                 std::swap(builder.at("mtp.0.main_proj.weight").shape[0],
+                           builder.at("mtp.0.main_proj.weight").shape[1]);
+               }),
+               "mtp.0.main_proj.weight");
+
+  // Damage that is only found when it is used ends the drafts, not the answer.
+  for (const char* tensor : {"mtp.0.ffn.experts.%.w1.scale", "mtp.0.ffn_norm.weight", "mtp.1.norm.weight",
+                             "mtp.1.confidence_head.proj.weight"}) {
+    const Finished run = answer_of_changed([&](test::CheckpointBuilder& builder) {
+      for (auto& t : builder.tensors) {
+        const std::string name = std::regex_replace(t.name, std::regex("experts\\.[0-9]+"), "experts.%");
+        if (name == tensor) t.bytes.assign(t.bytes.size(), '\xFF');
+      }
+    });
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_THAT(run.err, StartsWith("fathom: went on without drafts: ")) << tensor;
+    const Json out = parsed(run.out);
+    EXPECT_EQ(out["ids"], whole["ids"]) << tensor;
+    EXPECT_EQ(out["draft"]["accepted"], 0);
+    EXPECT_NE(out["draft"]["problem"], nullptr);
+  }
+}
+
 TEST(Chat, AnswersLineByLineFromAPipe) {
   const Finished run =
       run_fathom({"chat", "--model", demo, "--thinking", "off", "--temperature", "0", "--max-tokens", "12"},
@@ -131,6 +260,20 @@ TEST(Chat, AnswersLineByLineFromAPipe) {
   EXPECT_THAT(run.out, HasSubstr("Kira"));
   EXPECT_THAT(run.out, testing::Not(HasSubstr("\x1b")));
   EXPECT_THAT(run.out, testing::Not(HasSubstr("> ")));
+}
+
+TEST(Chat, ShowsImages) {
+  const Finished run = run_fathom({"chat", "--model", demo, "--thinking", "off", "--temperature", "0"},
+                                  "/image " + demo +
+                                      "/images/eval_007.png\nWhat shape is in the picture?\n"
+                                      "/new\n/image " +
+                                      demo + "/images/eval_017.png\nWhat do you see?\n");
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.out, "The shape is a circle.\nThe picture shows an orange square on a black background.\n");
+  const Finished missing = run_fathom({"chat", "--model", demo}, "/image /nowhere.png\nHelp\n");
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.err, HasSubstr("/nowhere.png"));
+  EXPECT_THAT(run_fathom({"chat", "--model", demo}, "/image\n").err, HasSubstr("expected a file"));
 }
 
 TEST(Chat, AWrongCommandInAScriptIsAFailure) {
@@ -205,7 +348,7 @@ TEST(Inspect, SaysWhatIsMissing) {
   EXPECT_THAT(run.err, StartsWith("fathom: "));
 }
 
-TEST(Eval, CountsAndSkips) {
+TEST(Eval, CountsAnswersAndDrafts) {
   std::ifstream all(demo + "/eval.jsonl");
   const Scratch scratch;
   {
@@ -216,13 +359,15 @@ TEST(Eval, CountsAndSkips) {
       if ((task == "image" || task == "talk" || task == "completion") && taken[task]++ == 0)
         some << line << "\n";
     }
+    std::filesystem::create_directory_symlink(demo + "/images", scratch.path() / "images");
   }
   const Finished run = run_fathom({"eval", "--model", demo, "--json", scratch.file("eval.jsonl")});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   const Json tasks = parsed(run.out)["tasks"];
   EXPECT_EQ(tasks["talk"]["exact"], 1);
   EXPECT_EQ(tasks["completion"]["total"], 1);
-  EXPECT_EQ(tasks["image"]["skipped"], 1);
+  EXPECT_EQ(tasks["image"]["exact"], 1);
+  EXPECT_GT(tasks["talk"]["draft"]["accepted"], 0);
 }
 
 }  // namespace

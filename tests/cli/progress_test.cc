@@ -13,22 +13,22 @@ using testing::EndsWith;
 using testing::HasSubstr;
 
 struct Display {
-  explicit Display(PrefillProgress::Style style)
+  explicit Display(ProgressDisplay::Style style)
       : progress(
-            style, [this](std::string_view t) { text += t; }, [this] { return now; }) {}
+            style, [this](std::string_view t) { text += t; }, {}, [this] { return now; }) {}
   std::string text;
   std::chrono::steady_clock::time_point now{};
-  PrefillProgress progress;
+  ProgressDisplay progress;
 };
 
-TEST(PrefillProgress, NoneShowsNothing) {
-  Display d(PrefillProgress::Style::none);
+TEST(ProgressDisplay, NoneShowsNothing) {
+  Display d(ProgressDisplay::Style::none);
   for (int i = 0; i <= 10; ++i, d.now += 10s) d.progress.update(i, 10);
   EXPECT_EQ(d.text, "");
 }
 
-TEST(PrefillProgress, ABarAppearsAfterAMomentAndVanishes) {
-  Display d(PrefillProgress::Style::bar);
+TEST(ProgressDisplay, ABarAppearsAfterAMomentAndVanishes) {
+  Display d(ProgressDisplay::Style::bar);
   d.progress.update(0, 10);
   d.now += 100ms;
   d.progress.update(2, 10);
@@ -43,8 +43,8 @@ TEST(PrefillProgress, ABarAppearsAfterAMomentAndVanishes) {
   EXPECT_EQ(d.text, before);
 }
 
-TEST(PrefillProgress, QuickPromptsLeaveNoTrace) {
-  for (const auto style : {PrefillProgress::Style::bar, PrefillProgress::Style::lines}) {
+TEST(ProgressDisplay, QuickPromptsLeaveNoTrace) {
+  for (const auto style : {ProgressDisplay::Style::bar, ProgressDisplay::Style::lines}) {
     Display d(style);
     d.progress.update(0, 10);
     d.now += 10ms;
@@ -53,8 +53,8 @@ TEST(PrefillProgress, QuickPromptsLeaveNoTrace) {
   }
 }
 
-TEST(PrefillProgress, LinesComeEveryFewSeconds) {
-  Display d(PrefillProgress::Style::lines);
+TEST(ProgressDisplay, LinesComeEveryFewSeconds) {
+  Display d(ProgressDisplay::Style::lines);
   for (int i = 0; i <= 12; ++i, d.now += 1s) d.progress.update(i, 12);
   EXPECT_EQ(d.text, "prompt: 5 of 12 tokens\nprompt: 10 of 12 tokens\n");
 }

@@ -44,7 +44,6 @@ TEST(Usage, HelpNamesEveryCommand) {
 TEST(Usage, WhatIsNotThereYetIsRefusedByName) {
   for (const auto& [arguments, part] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"serve", "--model", tiny}, "serve: not there yet: this version has no server"},
-           {{"generate", "--model", tiny, "--prompt", "a", "--image", "x.png"}, "--image: not there yet"},
            {{"generate", "--model", tiny, "--prompt", "a", "--device", "cuda"}, "--device: not there yet"}}) {
     const Finished run = run_fathom(arguments);
     EXPECT_EQ(run.exit_code, 2);

@@ -40,7 +40,8 @@ class ForcedDrafts : public LanguageModel {
    public:
     Forced(ForcedDrafts& owner, std::unique_ptr<LanguageSequence> inner)
         : owner_(owner), inner_(std::move(inner)) {}
-    Result<std::span<const float>> extend(std::span<const int32_t> ids, int64_t num_logits) override {
+    Result<std::span<const float>> extend(std::span<const int32_t> ids, int64_t num_logits,
+                                          std::span<const ImagePlacement>) override {
       length_ += ids.size();
       return inner_->extend(ids, num_logits);
     }
@@ -175,7 +176,8 @@ class Remembered : public LanguageModel {
   class Recalled : public LanguageSequence {
    public:
     explicit Recalled(Remembered& owner) : owner_(owner) {}
-    Result<std::span<const float>> extend(std::span<const int32_t> ids, int64_t num_logits) override {
+    Result<std::span<const float>> extend(std::span<const int32_t> ids, int64_t num_logits,
+                                          std::span<const ImagePlacement>) override {
       rows_.clear();
       for (size_t i = 0; i < ids.size(); ++i) {
         ids_.push_back(ids[i]);

@@ -31,18 +31,18 @@ void expect_equal(const std::vector<float>& got, const std::vector<float>& want,
 
 TEST(GoldenVision, FeaturesAndEmbeddings) {
   TinyModel tiny(2);
-  const GoldenImage image;
+  const GoldenImage golden;
   TraceRecorder trace;
-  const auto embedding = TinyModel::take(tiny.model().embed_image(image.patches(), {}, {.trace = &trace}));
+  const auto embedding = TinyModel::take(tiny.model().embed_image(golden.image, {.trace = &trace}));
   const TraceRecorder::Tensor& features = trace.tensors().at("vision.features");
-  EXPECT_EQ(features.shape, image.vision.shape("features"));
+  EXPECT_EQ(features.shape, golden.vision.shape("features"));
   std::vector<float> got(static_cast<size_t>(features.shape.elements()));
   load_floats(features.view(""), 0, features.shape.elements(), got.data());
-  expect_equal(got, image.vision.floats("features"), "features");
+  expect_equal(got, golden.vision.floats("features"), "features");
 
-  EXPECT_EQ(embedding->grid_rows, image.grid[2]);
-  EXPECT_EQ(embedding->grid_cols, image.grid[3]);
-  const std::vector<int32_t> types = image.vision.values<int32_t>("types");
+  EXPECT_EQ(embedding->grid_rows, golden.grid[2]);
+  EXPECT_EQ(embedding->grid_cols, golden.grid[3]);
+  const std::vector<int32_t> types = golden.vision.values<int32_t>("types");
   ASSERT_EQ(embedding->tokens(), static_cast<int64_t>(types.size()));
 
   // The span's rows by their types: markers from the checkpoint, cells from the aligner.
@@ -61,13 +61,13 @@ TEST(GoldenVision, FeaturesAndEmbeddings) {
     load_floats(tiny.model().tensors().find(marker), 0, dim, want.data());
     EXPECT_EQ(row, want) << marker << " at " << t;
   }
-  expect_equal(cells, image.vision.floats("embeddings"), "embeddings");
+  expect_equal(cells, golden.vision.floats("embeddings"), "embeddings");
 }
 
 TEST(GoldenVision, LogitsAndGreedyContinuation) {
   TinyModel tiny(2);
   const GoldenImagePrompt prompt;
-  const auto embedding = TinyModel::take(tiny.model().embed_image(GoldenImage().patches(), {}));
+  const auto embedding = TinyModel::take(tiny.model().embed_image(GoldenImage().image));
   const ImagePlacement placement{prompt.begin(), embedding};
   Sequence sequence = tiny.sequence();
   const SequenceRows rows{&sequence, prompt.ids, static_cast<int64_t>(prompt.ids.size()), {&placement, 1}};

@@ -30,7 +30,7 @@ struct Prompt {
 };
 
 std::shared_ptr<const ImageEmbedding> golden_embedding(TinyModel& tiny) {
-  return TinyModel::take(tiny.model().embed_image(GoldenImage().patches(), {}));
+  return TinyModel::take(tiny.model().embed_image(GoldenImage().image));
 }
 
 Prompt golden_prompt(TinyModel& tiny) {

@@ -23,50 +23,51 @@ std::vector<uint16_t> bits_of(Ops& ops, const ImageEmbedding& embedding) {
   return bits;
 }
 
-/// 17 x 16 patches of noise: 6 x 6 cells, ragged on both sides.
-std::vector<uint8_t> noise_levels() {
-  std::vector<uint8_t> levels(17 * 16 * 3 * 14 * 14);
+/// 17 x 16 patches of noise, 6 x 6 cells, ragged on both sides; or said to be of another size.
+PreparedImage noise(int64_t rows = 17, int64_t cols = 16) {
+  PreparedImage image;
+  image.plan.patch_rows = rows;
+  image.plan.patch_cols = cols;
+  image.levels.resize(17 * 16 * 3 * 14 * 14);
   uint32_t state = 1;
-  for (uint8_t& level : levels) level = static_cast<uint8_t>((state = state * 1664525 + 1013904223) >> 24);
-  return levels;
+  for (uint8_t& level : image.levels)
+    level = static_cast<uint8_t>((state = state * 1664525 + 1013904223) >> 24);
+  return image;
 }
 
 TEST(VisionTower, NeitherChunksNorThreadsChangeABit) {
   TinyModel tiny(1);
-  const std::vector<uint8_t> levels = noise_levels();
-  const ImagePatches image{17, 16, levels};
-  const auto want = bits_of(tiny.ops(), *TinyModel::take(tiny.model().embed_image(image, {})));
+  const PreparedImage image = noise();
+  const auto want = bits_of(tiny.ops(), *TinyModel::take(tiny.model().embed_image(image)));
   EXPECT_EQ(want.size(), static_cast<size_t>((6 * 7 + 2) * tiny.model().config().dim));
   for (const int64_t chunk : {1, 7, 16, 100, 1000}) {
     const VisionTower tower(tiny.model().config(), tiny.model().tensors(), tiny.ops(), chunk);
-    EXPECT_EQ(bits_of(tiny.ops(), *TinyModel::take(tower.embed(image, {}))), want) << chunk;
+    EXPECT_EQ(bits_of(tiny.ops(), *TinyModel::take(tower.embed(image))), want) << chunk;
   }
   for (const int threads : {2, 3}) {
     TinyModel many(threads);
-    EXPECT_EQ(bits_of(many.ops(), *TinyModel::take(many.model().embed_image(image, {}))), want) << threads;
+    EXPECT_EQ(bits_of(many.ops(), *TinyModel::take(many.model().embed_image(image))), want) << threads;
   }
 }
 
 TEST(VisionTower, KeepsTheIdentityAndCountsBlocks) {
   TinyModel tiny(1);
-  const GoldenImage image;
-  ImageIdentity identity{};
-  identity[31] = std::byte{7};
+  GoldenImage golden;
+  golden.image.identity = ImageIdentity({1, 2, 3});
   std::vector<std::pair<int64_t, int64_t>> seen;
   const auto embedding = TinyModel::take(tiny.model().embed_image(
-      image.patches(), identity,
-      {.progress = [&](int64_t done, int64_t total) { seen.emplace_back(done, total); }}));
-  EXPECT_EQ(embedding->identity, identity);
+      golden.image, {.progress = [&](int64_t done, int64_t total) { seen.emplace_back(done, total); }}));
+  EXPECT_EQ(embedding->identity, golden.image.identity);
   EXPECT_EQ(seen, (std::vector<std::pair<int64_t, int64_t>>{{1, 2}, {2, 2}}));
 }
 
 TEST(VisionTower, StopsWhereItIsCancelled) {
   TinyModel tiny(1);
-  const GoldenImage image;
+  const GoldenImage golden;
   int asked = 0;
   const auto run = [&](int last) {
     asked = 0;
-    return tiny.model().embed_image(image.patches(), {}, {.cancelled = [&, last] { return ++asked > last; }});
+    return tiny.model().embed_image(golden.image, {.cancelled = [&, last] { return ++asked > last; }});
   };
   ASSERT_TRUE(run(1000));
   const int questions = asked;
@@ -81,9 +82,8 @@ TEST(VisionTower, StopsWhereItIsCancelled) {
 
 TEST(VisionTower, RefusesSizesThatDoNotFit) {
   TinyModel tiny(1);
-  const std::vector<uint8_t> levels = noise_levels();
   const auto error = [&](int64_t rows, int64_t cols) {
-    const auto refused = tiny.model().embed_image({rows, cols, levels}, {});
+    const auto refused = tiny.model().embed_image(noise(rows, cols));
     if (refused) return std::string("none");
     EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
     return refused.error().message;
@@ -108,7 +108,7 @@ TEST(VisionTower, NeedsAWholeVisionGroup) {
   builder.erase("vision.blocks.1.attn.wo.bias");
   builder.write(directory.path());
   TinyModel tiny(1, 8, directory.path().string());
-  const auto refused = tiny.model().embed_image(GoldenImage().patches(), {});
+  const auto refused = tiny.model().embed_image(GoldenImage().image);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
   EXPECT_THAT(refused.error().message, StartsWith("no images: "));
@@ -123,7 +123,7 @@ TEST(VisionTower, ReportsEmbeddingsThatAreNotFinite) {
   builder.at("aligner.w2.bias").bytes.replace(0, 2, "\xC0\x7F");  // a NaN
   builder.write(directory.path());
   TinyModel tiny(1, 8, directory.path().string());
-  const auto refused = tiny.model().embed_image(GoldenImage().patches(), {});
+  const auto refused = tiny.model().embed_image(GoldenImage().image);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::format);
   EXPECT_THAT(refused.error().message, HasSubstr("not finite"));

@@ -13,14 +13,18 @@ namespace fathom::testing {
 struct GoldenImage {
   Golden vision{"tiny/golden/vision_150x97.safetensors"};
   std::vector<int32_t> grid = vision.values<int32_t>("grid");  // patch rows, columns, cell rows, columns
-  std::vector<uint8_t> levels;
+  PreparedImage image;
 
   GoldenImage() {
+    image.plan = {.width = grid[1] * 14,
+                  .height = grid[0] * 14,
+                  .patch_rows = grid[0],
+                  .patch_cols = grid[1],
+                  .grid_rows = grid[2],
+                  .grid_cols = grid[3]};
     for (const float x : vision.floats("patches"))
-      levels.push_back(static_cast<uint8_t>(std::rint((x * 0.5f + 0.5f) * 255)));
+      image.levels.push_back(static_cast<uint8_t>(std::rint((x * 0.5f + 0.5f) * 255)));
   }
-
-  ImagePatches patches() const { return {grid[0], grid[1], levels}; }
 };
 
 struct GoldenImagePrompt {
