@@ -163,7 +163,8 @@ TEST(Generate, ATextGivesImagesTheirPlaces) {
         run_fathom(generate({"--json", "--prompt", text, "--image", image, "--image", image}));
     std::vector<int> out;
     if (run.exit_code != 0) return out;
-    for (const Json& placed : parsed(run.out)["images"]) out.push_back(placed["first_position"]);
+    const Json json = parsed(run.out);
+    for (const Json& placed : json["images"]) out.push_back(placed["first_position"]);
     return out;
   };
   const auto front = positions("Help");
