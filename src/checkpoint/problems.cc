@@ -30,4 +30,11 @@ std::string Problems::text() const {
   return all;
 }
 
+std::string in_one_line(std::string_view problems) {
+  const size_t head = problems.find(":\n  ");
+  if (head == std::string_view::npos) return std::string(problems);
+  const std::string_view rest = problems.substr(head + 4);
+  return fmt::format("{}, the first: {}", problems.substr(0, head), rest.substr(0, rest.find('\n')));
+}
+
 }  // namespace fathom

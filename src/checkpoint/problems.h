@@ -17,6 +17,9 @@ namespace fathom {
 /// boundary of UTF-8).
 std::string printable(std::string_view text, size_t max_bytes = 120);
 
+/// One line for the text of Problems: its first message, and how many there are.
+std::string in_one_line(std::string_view problems);
+
 /// A list of messages: the first `limit` are kept, all are counted. Memory is bounded by the limit.
 class Problems {
  public:

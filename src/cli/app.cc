@@ -14,9 +14,10 @@ constexpr std::string_view description =
     "Fathom runs DeepSeek-V4.1 models from the published checkpoint as it is.";
 constexpr std::string_view version = "fathom " FATHOM_VERSION "\n";
 
-// A failed write to standard error has nowhere to be reported.
+// A failed write to standard error has nowhere to be reported. Names from outside are in the message.
 void report(const Surroundings& surroundings, std::string_view message) {
-  if (surroundings.err.write(fmt::format("fathom: {}\n", message))) (void)surroundings.err.flush();
+  const std::string line = without_controls(fmt::format("fathom: {}\n", message));
+  if (surroundings.err.write(line)) (void)surroundings.err.flush();
 }
 
 int finish(const Surroundings& surroundings, Status status) {

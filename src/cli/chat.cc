@@ -66,15 +66,15 @@ class Conversation {
   }
 
   /// Says `text` with the images shown before it, shows the answer and remembers all. What cannot be answered
-  /// is forgotten again, but for the images. Errors: those after which the chat cannot go on.
+  /// is forgotten again, images included. Errors: those after which the chat cannot go on.
   Status say(const std::string& text) {
     messages_.push_back(user_message(shown_, text));
+    shown_.clear();
     Result<AssistantMessage> answered = answer();
     if (!answered) {
       messages_.erase(messages_.size() - 1);
       return fail(std::move(answered).error());
     }
-    shown_.clear();
     // Calls cannot be answered here: what remains of the message is its text.
     answered->tool_calls.clear();
     if (answered->content.empty() && answered->reasoning_content.empty())
@@ -112,7 +112,7 @@ class Conversation {
     if (!generation) return fail(generation.error());
     if (generation->reason == FinishReason::cancelled) FATHOM_TRY(remark("[stopped]\n"));
     if (finish_reason_name(generation->reason) == "length") FATHOM_TRY(remark("[cut at the length limit]\n"));
-    FATHOM_TRY(remark_on_drafting(surroundings_, generation->drafts));
+    remark_on_drafting(surroundings_, generation->drafts);
     FATHOM_TRY(status_line(*generation));
     return printer.message();
   }
@@ -145,6 +145,12 @@ class Conversation {
 
 enum class Next { go_on, leave };
 
+std::string trimmed(const std::string& text) {
+  constexpr std::string_view space = " \t\r";
+  const size_t begin = text.find_first_not_of(space);
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(space) - begin + 1);
+}
+
 class Chat {
  public:
   Chat(const Flags& flags, const LoadedModel& loaded, const Surroundings& surroundings)
@@ -176,7 +182,7 @@ class Chat {
     if (!line.starts_with("/")) return say(line);
     const size_t space = line.find(' ');
     const std::string command = line.substr(0, space);
-    const std::string argument = space == std::string::npos ? "" : line.substr(space + 1);
+    const std::string argument = space == std::string::npos ? "" : trimmed(line.substr(space + 1));
     if (command == "/quit" || command == "/exit") return Next::leave;
     if (command == "/help") {
       FATHOM_TRY(show(help));
@@ -238,7 +244,7 @@ class Chat {
 
 Status run(const Flags& flags, const Surroundings& surroundings) {
   FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model, flags.draft.on()));
-  FATHOM_TRY(remark_on_drafting(surroundings, flags.draft, *loaded.model));
+  remark_on_drafting(surroundings, flags.draft, *loaded.model);
   return Chat(flags, loaded, surroundings).run();
 }
 

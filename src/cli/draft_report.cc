@@ -2,29 +2,31 @@
 
 #include <fmt/format.h>
 
+#include "checkpoint/problems.h"
+
 namespace fathom {
 namespace {
 
-Status remark(const Surroundings& surroundings, std::string_view text) {
-  FATHOM_TRY(surroundings.err.write(fmt::format("fathom: {}\n", text)));
-  return surroundings.err.flush();
+void remark(const Surroundings& surroundings, std::string_view what, std::string_view problem) {
+  const std::string text = fmt::format("fathom: {}: {}\n", what, in_one_line(problem));
+  if (surroundings.err.write(without_controls(text))) (void)surroundings.err.flush();
 }
 
 }  // namespace
 
-Status remark_on_drafting(const Surroundings& surroundings, const DraftFlags& flags, const Model& model) {
-  if (!flags.on() || model.can_draft()) return {};
-  return remark(surroundings, fmt::format("running without drafts: {}", model.tensors().draft_problem()));
+void remark_on_drafting(const Surroundings& surroundings, const DraftFlags& flags, const Model& model) {
+  if (!flags.on() || model.can_draft()) return;
+  remark(surroundings, "running without drafts", model.tensors().draft_problem());
 }
 
-Status remark_on_drafting(const Surroundings& surroundings, const DraftStats& stats) {
-  if (stats.problem.empty()) return {};
-  return remark(surroundings, fmt::format("went on without drafts: {}", stats.problem));
+void remark_on_drafting(const Surroundings& surroundings, const DraftStats& stats) {
+  if (!stats.problem.empty()) remark(surroundings, "went on without drafts", stats.problem);
 }
 
 Json draft_json(const DraftFlags& flags, const Model& model, const DraftStats& stats) {
   if (!flags.on()) return {{"enabled", false}, {"reason", "not asked for"}};
-  if (!model.can_draft()) return {{"enabled", false}, {"reason", model.tensors().draft_problem()}};
+  if (!model.can_draft())
+    return {{"enabled", false}, {"reason", in_one_line(model.tensors().draft_problem())}};
   Json out = {{"enabled", true},
               {"passes", stats.passes},
               {"offered", stats.offered},

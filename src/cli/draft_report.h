@@ -11,11 +11,12 @@
 
 namespace fathom {
 
-/// Where drafting is asked for and the checkpoint cannot, says so on standard error.
-Status remark_on_drafting(const Surroundings& surroundings, const DraftFlags& flags, const Model& model);
+/// Where drafting is asked for and the checkpoint cannot, says so on standard error. An answer does not
+/// depend on whether the remark can be written.
+void remark_on_drafting(const Surroundings& surroundings, const DraftFlags& flags, const Model& model);
 
-/// The same for an answer whose drafting was given up on the way.
-Status remark_on_drafting(const Surroundings& surroundings, const DraftStats& stats);
+/// The same for answers whose drafting was given up on the way.
+void remark_on_drafting(const Surroundings& surroundings, const DraftStats& stats);
 
 /// {"enabled": false, "reason": TEXT}, or what came of it: passes of the main model over the answer, drafts
 /// offered and accepted in all, accepted a pass, and passes for each token that they settled, which is

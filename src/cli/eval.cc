@@ -16,6 +16,7 @@
 #include "cli/eval_case.h"
 #include "cli/json_lines.h"
 #include "cli/loaded_model.h"
+#include "cli/progress_display.h"
 #include "cli/signals.h"
 #include "engine/generator.h"
 
@@ -40,7 +41,16 @@ class Evaluation {
         images_(*loaded.model, surroundings, /*quiet=*/true),
         generator_(*loaded.language, prefill_rows) {}
 
+  /// Errors name the file and the line.
   Result<EvalOutcome> run(const EvalCase& c) {
+    auto outcome = answer(c);
+    if (outcome || outcome.error().code == ErrorCode::cancelled) return outcome;
+    return fail(outcome.error().code, "{}, line {}: {}", flags_.file.string(), c.line,
+                outcome.error().message);
+  }
+
+ private:
+  Result<EvalOutcome> answer(const EvalCase& c) {
     const Tokenizer& tokenizer = model_.tokenizer();
     FATHOM_TRY(check_rendering(c));
     GenerateRequest request;
@@ -74,7 +84,6 @@ class Evaluation {
     return out;
   }
 
- private:
   Result<Prompt> make_prompt(const EvalCase& c) {
     std::vector<std::shared_ptr<const ImageEmbedding>> images;
     if (!c.image.empty()) {
@@ -103,8 +112,7 @@ class Evaluation {
     FATHOM_ASSIGN(const ChatRequest request, read_chat_request(*c.request));
     FATHOM_ASSIGN(const RenderedPrompt prompt, render_chat(request.messages, request.options));
     if (prompt.text() == c.prompt) return {};
-    return fail(ErrorCode::format, "{}, line {}: the messages render to another text than the prompt",
-                flags_.file.string(), c.line);
+    return fail(ErrorCode::format, "the messages render to another text than the prompt");
   }
 
   const Flags& flags_;
@@ -114,30 +122,40 @@ class Evaluation {
   Generator generator_;
 };
 
-Status run(const Flags& flags, const Surroundings& surroundings) {
-  FATHOM_ASSIGN(const std::string text, read_file(flags.file, max_file_bytes));
-  FATHOM_ASSIGN(const std::vector<EvalCase> cases, parse_eval(text, flags.file.string()));
-  FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model, flags.draft.on()));
-  FATHOM_TRY(remark_on_drafting(surroundings, flags.draft, *loaded.model));
-  Evaluation evaluation(flags, loaded, surroundings);
-  EvalTable table;
-  const auto start = std::chrono::steady_clock::now();
+Status run_all(const std::vector<EvalCase>& cases, Evaluation& evaluation, const LoadedModel& loaded,
+               const Surroundings& surroundings, EvalTable& table) {
   for (const EvalCase& c : cases) {
     if (!c.image.empty() && !loaded.model->tensors().vision_available()) {
       table.skip(c, "the model takes no images");
       continue;
     }
-    FATHOM_ASSIGN(EvalOutcome outcome, evaluation.run(c));
-    table.add(c, std::move(outcome));
-    if (surroundings.env.stderr_terminal) {
-      FATHOM_TRY(surroundings.err.write(fmt::format("\r\x1b[K{} of {}", c.line, cases.size())));
-      FATHOM_TRY(surroundings.err.flush());
+    Result<EvalOutcome> outcome = evaluation.run(c);
+    if (!outcome) {
+      FATHOM_TRY(show_count(surroundings, ""));
+      return fail(std::move(outcome).error());
     }
+    table.add(c, std::move(outcome).value());
+    FATHOM_TRY(show_count(surroundings, fmt::format("{} of {}", c.line, cases.size())));
   }
-  if (surroundings.env.stderr_terminal) FATHOM_TRY(surroundings.err.write("\r\x1b[K"));
-  FATHOM_TRY(surroundings.err.flush());
+  return show_count(surroundings, "");
+}
+
+Status run(const Flags& flags, const Surroundings& surroundings) {
+  FATHOM_ASSIGN(const std::string text, read_file(flags.file, max_file_bytes));
+  FATHOM_ASSIGN(const std::vector<EvalCase> cases, parse_eval(text, flags.file.string()));
+  FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model, flags.draft.on()));
+  remark_on_drafting(surroundings, flags.draft, *loaded.model);
+  Evaluation evaluation(flags, loaded, surroundings);
+  EvalTable table;
+  const auto start = std::chrono::steady_clock::now();
+  const Status all = run_all(cases, evaluation, loaded, surroundings, table);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  FATHOM_TRY(surroundings.out.write(flags.json ? json_line(table.to_json(seconds)) : table.to_text(seconds)));
+  // What was found before an error is not lost.
+  const std::string shown = flags.json ? json_line(table.to_json(seconds)) : table.to_text(seconds);
+  FATHOM_TRY(surroundings.out.write(surroundings.env.stdout_terminal ? without_controls(shown) : shown));
+  FATHOM_TRY(surroundings.out.flush());
+  remark_on_drafting(surroundings, table.drafts());
+  FATHOM_TRY(all);
   if (table.num_regressions() == 0) return {};
   return fail(ErrorCode::format, "{} of the lines that the reference has exact are not",
               table.num_regressions());

@@ -27,6 +27,8 @@ Result<EvalCase> parse_case(const Json& line, int64_t number, std::string_view w
   FATHOM_ASSIGN(out.expected, text_field(line, out.is_completion ? "oracle_greedy" : "expected", where));
   if (line.contains("image")) {
     FATHOM_ASSIGN(out.image, text_field(line, "image", where));
+    if (out.image.empty() || out.image.find('\0') != std::string::npos)
+      return fail(ErrorCode::format, "{}: image: expected a file's name", where);
   }
   if (line.contains("messages")) out.request = line;
   const auto flag = line.find("oracle_exact");
@@ -74,6 +76,12 @@ void EvalTable::add(const EvalCase& c, EvalOutcome outcome) {
     misses_.push_back({c, std::move(outcome)});
 }
 
+DraftStats EvalTable::drafts() const {
+  DraftStats sum;
+  for (const auto& [name, task] : tasks_) sum += task.drafts;
+  return sum;
+}
+
 void EvalTable::skip(const EvalCase& c, std::string reason) {
   Task& task = tasks_[c.task];
   ++task.skipped;
@@ -91,11 +99,12 @@ Json EvalTable::to_json(double seconds) const {
   for (const auto& [name, task] : tasks_) {
     tasks[name] = {{"exact", task.exact}, {"total", task.total}, {"skipped", task.skipped}};
     if (task.skipped > 0) tasks[name]["reason"] = task.reason;
-    if (task.drafts.offered > 0)
+    if (task.drafts.offered > 0 || !task.drafts.problem.empty())
       tasks[name]["draft"] = {{"passes", task.drafts.passes},
                               {"offered", task.drafts.offered},
                               {"accepted", task.drafts.accepted},
                               {"settled", task.drafts.settled}};
+    if (!task.drafts.problem.empty()) tasks[name]["draft"]["problem"] = task.drafts.problem;
   }
   Json misses = Json::array();
   for (const Miss& miss : misses_)
@@ -122,8 +131,8 @@ std::string EvalTable::to_text(double seconds) const {
     sum.exact += task.exact;
     sum.total += task.total;
     sum.skipped += task.skipped;
-    sum.drafts += task.drafts;
   }
+  sum.drafts = drafts();
   line("sum", sum);
   out += fmt::format("passes for each token that they settled: {:.4f}; 1 / (1 + drafts accepted): {:.4f}\n",
                      sum.drafts.passes_per_token(), 1 / (1 + sum.drafts.mean_accepted()));

@@ -44,6 +44,8 @@ class EvalTable {
   void add(const EvalCase& c, EvalOutcome outcome);
   void skip(const EvalCase& c, std::string reason);
 
+  /// What drafting came to in all.
+  DraftStats drafts() const;
   /// Lines that must be exact, are not, and differ by more than another order of summation explains.
   int64_t num_regressions() const;
   Json to_json(double seconds) const;

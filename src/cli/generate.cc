@@ -43,6 +43,8 @@ struct Flags {
                                  "expected --prompt, --prompt-file or -, found '" + standard_input + "'");
     if (prompt.has_value() + prompt_file.has_value() + !standard_input.empty() != 1)
       throw CLI::ValidationError("prompt", "expected exactly one of --prompt, --prompt-file and -");
+    for (const std::filesystem::path& image : images)
+      if (image.empty()) throw CLI::ValidationError("--image", "expected a file's name, found nothing");
     if (thinking.given && !chat) throw CLI::ValidationError("--thinking, --effort", "they need --chat");
   }
 };
@@ -107,7 +109,10 @@ class TextPrinter {
                                                                          : std::string(text)));
     return surroundings_.out.flush();
   }
-  Status finish() { return at_line_start_ ? Status{} : surroundings_.out.write("\n"); }
+  Status finish() {
+    if (!at_line_start_) FATHOM_TRY(surroundings_.out.write("\n"));
+    return surroundings_.out.flush();
+  }
 
  private:
   const Surroundings& surroundings_;
@@ -118,7 +123,7 @@ Status run(const Flags& flags, const Surroundings& surroundings) {
   FATHOM_ASSIGN(const std::string text, read_prompt(flags));
   FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model, flags.draft.on()));
   const Model& model = *loaded.model;
-  FATHOM_TRY(remark_on_drafting(surroundings, flags.draft, model));
+  remark_on_drafting(surroundings, flags.draft, model);
   PromptImages images(model, surroundings, flags.json);
   FATHOM_ASSIGN(Prompt prompt, make_prompt(flags, text, images));
   GenerateRequest request;
@@ -149,7 +154,7 @@ Status run(const Flags& flags, const Surroundings& surroundings) {
   } else {
     FATHOM_TRY(flags.chat ? answer.finish() : plain.finish());
   }
-  FATHOM_TRY(remark_on_drafting(surroundings, generation.drafts));
+  remark_on_drafting(surroundings, generation.drafts);
   if (generation.reason == FinishReason::cancelled) return fail(ErrorCode::cancelled, "interrupted");
   return {};
 }

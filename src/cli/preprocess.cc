@@ -7,11 +7,14 @@
 #include <map>
 #include <memory>
 
+#include "checkpoint/problems.h"
 #include "checkpoint/safetensors_writer.h"
 #include "cli/commands.h"
 #include "cli/image_file.h"
+#include "cli/progress_display.h"
 #include "cli/signals.h"
 #include "tensor/bfloat16.h"
+#include "text/utf8.h"
 
 namespace fathom {
 namespace {
@@ -23,12 +26,21 @@ struct Flags {
 
   // The base names will tell the tensors apart.
   void check() const {
-    std::map<std::string, std::filesystem::path> seen;
+    std::map<std::string, std::filesystem::path> seen;  // tensors
     for (const std::filesystem::path& file : files) {
-      const auto [other, is_new] = seen.emplace(file.filename().string(), file);
-      if (!is_new)
-        throw CLI::ValidationError("FILE", fmt::format("expected files of different names, found {} and {}",
-                                                       other->second.string(), file.string()));
+      const std::string name = file.filename().string();
+      if (name.empty() || name == "__metadata__" || find_invalid_utf8(name) != std::string::npos)
+        throw CLI::ValidationError("FILE", fmt::format("expected a name that a tensor can have, found {}",
+                                                       printable(file.string())));
+      for (const char* suffix : {"", ".grid", ".patches"}) {
+        const auto [other, is_new] = seen.emplace(name + suffix, file);
+        if (!is_new)
+          throw CLI::ValidationError("FILE", fmt::format("expected files of different names, found {} and {}",
+                                                         other->second.string(), file.string()));
+      }
+      std::error_code missing;  // neither, or not yet
+      if (std::filesystem::equivalent(file, out, missing))
+        throw CLI::ValidationError("--out", fmt::format("it is the image {}", file.string()));
     }
   }
 };
@@ -67,19 +79,14 @@ Result<Entry> prepare(const std::filesystem::path& path, const ImageRules& rules
   return entry;
 }
 
-Status show_progress(const Surroundings& surroundings, std::string_view text) {
-  if (!surroundings.env.stderr_terminal) return {};
-  FATHOM_TRY(surroundings.err.write(fmt::format("\r\x1b[K{}", text)));
-  return surroundings.err.flush();
-}
-
 Status prepare_all(const Flags& flags, const ImageRules& rules, const Surroundings& surroundings,
                    std::vector<Entry>& entries) {
   for (const std::filesystem::path& file : flags.files) {
     if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
     FATHOM_ASSIGN(Entry entry, prepare(file, rules));
+    if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
     entries.push_back(std::move(entry));
-    FATHOM_TRY(show_progress(surroundings, fmt::format("{} of {}", entries.size(), flags.files.size())));
+    FATHOM_TRY(show_count(surroundings, fmt::format("{} of {}", entries.size(), flags.files.size())));
   }
   return {};
 }
@@ -91,7 +98,7 @@ Status run(const Flags& flags, const Surroundings& surroundings) {
                 (flags.model / "config.json").string());
   std::vector<Entry> entries;
   const Status prepared = prepare_all(flags, image_rules(*config.vision), surroundings, entries);
-  FATHOM_TRY(show_progress(surroundings, ""));
+  FATHOM_TRY(show_count(surroundings, ""));
   FATHOM_TRY(prepared);
   std::vector<TensorView> views;
   for (const Entry& entry : entries) entry.add_views(views);

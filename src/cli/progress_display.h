@@ -18,4 +18,12 @@ inline ProgressDisplay progress_display(const Surroundings& surroundings, bool q
   return ProgressDisplay(style, write, std::move(words));
 }
 
+/// On a terminal, replaces the line of standard error that an earlier call left; an empty text removes it.
+inline Status show_count(const Surroundings& surroundings, std::string_view text) {
+  if (!surroundings.env.stderr_terminal) return {};
+  FATHOM_TRY(surroundings.err.write("\r\x1b[K"));
+  FATHOM_TRY(surroundings.err.write(text));
+  return surroundings.err.flush();
+}
+
 }  // namespace fathom

@@ -4,23 +4,35 @@
 
 #include <algorithm>
 
+#include "checkpoint/problems.h"
 #include "cli/image_file.h"
 #include "cli/progress_display.h"
 #include "cli/signals.h"
+#include "text/utf8_repair.h"
 
 namespace fathom {
+namespace {
+
+// Short enough for a line that holds a bar, too.
+std::string shown_name(const std::filesystem::path& file) {
+  constexpr size_t max_bytes = 32;
+  const std::string name = file.filename().string();
+  return is_valid_utf8(name) ? without_controls(printable(name, max_bytes)) : "image";
+}
+
+}  // namespace
 
 Result<std::shared_ptr<const ImageEmbedding>> PromptImages::load(const std::filesystem::path& file) {
   if (!model_.tensors().vision_available())
     return fail(ErrorCode::unsupported, "{}: this model takes no images: {}", file.string(),
-                model_.tensors().vision_problem());
+                in_one_line(model_.tensors().vision_problem()));
   FATHOM_ASSIGN(const std::string bytes, read_image_file(file));
   FATHOM_ASSIGN(const PreparedImage image, prepare_image(std::as_bytes(std::span(bytes)), file.string(),
                                                          image_rules(*model_.config().vision)));
   std::shared_ptr<const ImageEmbedding>& embedding = embedded_[image.identity];
   if (embedding != nullptr) return embedding;
   ProgressDisplay progress =
-      progress_display(surroundings_, quiet_, {.what = file.filename().string(), .unit = "blocks"});
+      progress_display(surroundings_, quiet_, {.what = shown_name(file), .unit = "blocks"});
   auto made = model_.embed_image(
       image, {.progress = [&](int64_t done, int64_t total) { progress.update(done, total); },
               .cancelled = interrupted});

@@ -3,7 +3,8 @@
 // Pixels are those of Pillow's convert("RGB"): alpha is dropped without blending, palettes and grey are
 // expanded; no gamma, no colour profile, no rotation by a tag. Of 16-bit channels the high byte is kept, of
 // grey ones too (Pillow's versions differ there). Files are hostile: what they declare is checked before
-// memory of that size is taken, and a damaged or truncated one is an error.
+// memory of that size is taken. A truncated one is an error, and so is damage that the format's library
+// finds.
 #pragma once
 
 #include <cstddef>

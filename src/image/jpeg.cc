@@ -2,6 +2,7 @@
 
 #include <cstdio>  // jpeglib.h needs it
 // The order matters to jpeglib.h.
+#include <fmt/format.h>
 #include <jerror.h>
 #include <jpeglib.h>
 
@@ -43,7 +44,7 @@ class JpegReader {
   JpegReader(const JpegReader&) = delete;
   JpegReader& operator=(const JpegReader&) = delete;
 
-  /// Each gives false after a failure, which message() tells.
+  /// Each gives false after a failure, which error() tells.
   bool read_header(std::span<const std::byte> file) {
     if (setjmp(failed_) != 0) return false;
     jpeg_create_decompress(&codec_);
@@ -73,13 +74,18 @@ class JpegReader {
   int64_t width() const { return codec_.image_width; }
   int64_t height() const { return codec_.image_height; }
   int components() const { return codec_.num_components; }
-  const char* message() const { return message_; }
+  /// After a failure.
+  Error error(std::string_view what) const {
+    if (out_of_memory_) return {ErrorCode::out_of_memory, fmt::format("{}: {}", what, message_)};
+    return {ErrorCode::format, fmt::format("{}: a damaged JPEG: {}", what, message_)};
+  }
 
  private:
   static JpegReader& reader_of(j_common_ptr codec) { return *static_cast<JpegReader*>(codec->client_data); }
   [[noreturn]] static void on_error(j_common_ptr codec) {
     JpegReader& reader = reader_of(codec);
     (*codec->err->format_message)(codec, reader.message_);
+    reader.out_of_memory_ = codec->err->msg_code == JERR_OUT_OF_MEMORY;
     std::longjmp(reader.failed_, 1);
   }
   [[noreturn]] static void stop(j_common_ptr codec, const char* message) {
@@ -100,6 +106,7 @@ class JpegReader {
   jpeg_progress_mgr progress_ = {};
   std::jmp_buf failed_;
   char message_[JMSG_LENGTH_MAX] = "";
+  bool out_of_memory_ = false;
 };
 
 }  // namespace
@@ -107,14 +114,12 @@ class JpegReader {
 Result<RgbImage> decode_jpeg(std::span<const std::byte> bytes, std::string_view what,
                              const ImageLimits& limits) {
   JpegReader reader;
-  if (!reader.read_header(bytes))
-    return fail(ErrorCode::format, "{}: a damaged JPEG: {}", what, reader.message());
+  if (!reader.read_header(bytes)) return fail(reader.error(what));
   const int components = reader.components();
   if (components != 1 && components != 3 && components != 4)
     return fail(ErrorCode::unsupported, "{}: a JPEG of {} components, expected 1, 3 or 4", what, components);
   FATHOM_ASSIGN(RgbImage image, new_image(reader.width(), reader.height(), what, limits));
-  if (!reader.read_pixels(image.pixels.data()))
-    return fail(ErrorCode::format, "{}: a damaged JPEG: {}", what, reader.message());
+  if (!reader.read_pixels(image.pixels.data())) return fail(reader.error(what));
   return image;
 }
 

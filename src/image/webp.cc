@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "base/check.h"
 #include "image/formats.h"
 
 namespace fathom::internal {
@@ -60,9 +61,14 @@ Result<RgbImage> decode_webp(std::span<const std::byte> bytes, std::string_view 
   const int64_t stride = 3 * canvas.width;
   const int64_t offset = frame.y_offset * stride + 3 * int64_t{frame.x_offset};
   const size_t room = canvas.pixels.size() - static_cast<size_t>(offset);
-  if (WebPDecodeRGBInto(frame.fragment.bytes, frame.fragment.size, canvas.pixels.data() + offset, room,
-                        static_cast<int>(stride)) == nullptr)
-    return fail(ErrorCode::format, "{}: a damaged WebP", what);
+  WebPDecoderConfig config;
+  FATHOM_CHECK(WebPInitDecoderConfig(&config) != 0);
+  config.output.colorspace = MODE_RGB;
+  config.output.is_external_memory = 1;
+  config.output.u.RGBA = {canvas.pixels.data() + offset, static_cast<int>(stride), room};
+  const VP8StatusCode status = WebPDecode(frame.fragment.bytes, frame.fragment.size, &config);
+  if (status == VP8_STATUS_OUT_OF_MEMORY) return fail(ErrorCode::out_of_memory, "{}: no memory", what);
+  if (status != VP8_STATUS_OK) return fail(ErrorCode::format, "{}: a damaged WebP", what);
   return canvas;
 }
 

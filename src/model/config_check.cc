@@ -169,6 +169,9 @@ Status check_vision(const ModelConfig& c, std::string_view what) {
   if (c.image_token_id >= c.vocab_size)
     return refuse(what, "image_token_id", "token {} is not in a vocabulary of {}", c.image_token_id,
                   c.vocab_size);
+  for (const int64_t other : {c.bos_token_id, c.eos_token_id, c.pad_token_id})
+    if (c.image_token_id == other)
+      return refuse(what, "image_token_id", "token {} has another meaning too (bos, eos or pad)", other);
   return {};
 }
 

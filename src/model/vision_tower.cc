@@ -165,6 +165,7 @@ Status VisionTower::Pass::embed_patches() {
 
 Status VisionTower::Pass::run_blocks() {
   const auto total = static_cast<int64_t>(w_.blocks.size());
+  if (hooks_.progress) hooks_.progress(0, total);
   for (int64_t i = 0; i < total; ++i) {
     const VisionBlockWeights& w = w_.blocks[static_cast<size_t>(i)];
     FATHOM_TRY(for_chunks(patches_, [&](int64_t first, int64_t n) { return project_qkv(w, first, n); }));

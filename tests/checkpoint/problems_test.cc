@@ -27,5 +27,10 @@ TEST(Problems, ListsTheFirstAndCountsTheRest) {
   EXPECT_EQ(problems.text(), "4 problems:\n  a is wrong\n  b\n  and 2 more");
 }
 
+TEST(Problems, FitInOneLine) {
+  EXPECT_EQ(in_one_line("a is wrong: very"), "a is wrong: very");
+  EXPECT_EQ(in_one_line("4 problems:\n  a: wrong\n  b\n  and 2 more"), "4 problems, the first: a: wrong");
+}
+
 }  // namespace
 }  // namespace fathom

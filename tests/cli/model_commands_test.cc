@@ -150,6 +150,11 @@ TEST(Generate, SeesImages) {
   EXPECT_EQ(odd.exit_code, 0) << odd.err;
   EXPECT_EQ(parsed(odd.out)["images"].size(), 3u);
 
+  // Messages show no control characters of names.
+  const Finished named = ask("What do you see?", {"/nowhere\x1b[2J.png"});
+  EXPECT_EQ(named.exit_code, 1);
+  EXPECT_THAT(named.err, testing::Not(HasSubstr("\x1b")));
+
   const Finished no_image = ask("What do you see?", {demo + "/config.json"});
   EXPECT_EQ(no_image.exit_code, 1);
   EXPECT_THAT(no_image.err, HasSubstr("config.json"));
@@ -222,6 +227,7 @@ TEST(Generate, RunsWithoutDraftsWhereTheStagesAreMissingOrDamaged) {
     EXPECT_EQ(out["ids"], whole["ids"]);
     EXPECT_EQ(out["draft"]["enabled"], false);
     EXPECT_THAT(out["draft"]["reason"].get<std::string>(), HasSubstr(why));
+    EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1);
   };
   expect_plain(answer_of_changed([](test::CheckpointBuilder& builder) {
                  std::erase_if(builder.tensors, [](const auto& t) { return t.name.starts_with("mtp."); });
@@ -322,6 +328,25 @@ TEST(LogitsCommand, WritesTheGoldenContinuationWhateverTheChunks) {
     if (first.empty()) first = bytes;
     EXPECT_TRUE(first == bytes) << "chunks " << chunks;
   }
+}
+
+TEST(Eval, AnErrorNamesTheLineAndKeepsTheTable) {
+  const Scratch scratch;
+  std::ofstream(scratch.file("eval.jsonl"))
+      << R"({"task": "a\u001b[31m", "prompt": "Help", "expected": "x"})"
+      << "\n"
+      << R"({"task": "b", "prompt": "Help", "expected": "x", "image": "no.png"})"
+      << "\n";
+  const Finished run = run_fathom({"eval", "--model", demo, "--json", scratch.file("eval.jsonl")});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("eval.jsonl, line 2: "));
+  EXPECT_THAT(run.err, HasSubstr("no.png"));
+  EXPECT_EQ(parsed(run.out)["tasks"].size(), 1u);
+  std::ofstream(scratch.file("eval.jsonl"))
+      << R"({"task": "b", "prompt": "Help", "expected": "x", "image": "a\u0000b"})"
+      << "\n";
+  EXPECT_THAT(run_fathom({"eval", "--model", demo, scratch.file("eval.jsonl")}).err,
+              HasSubstr("line 1: image: expected a file's name"));
 }
 
 TEST(Inspect, ReportsASoundModel) {

@@ -57,6 +57,28 @@ TEST(Preprocess, TwoFilesOfOneNameAreAUsageError) {
       run_fathom({"preprocess", "one/x.png", "other/x.png", "--model", demo, "--out", "/tmp/x"});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.err, HasSubstr("one/x.png and other/x.png"));
+  const Finished grid =
+      run_fathom({"preprocess", "one/x", "other/x.grid", "--model", demo, "--out", "/tmp/x"});
+  EXPECT_EQ(grid.exit_code, 2);
+  EXPECT_THAT(grid.err, HasSubstr("one/x and other/x.grid"));
+}
+
+TEST(Preprocess, NamesThatNoTensorCanHaveAreUsageErrors) {
+  for (const char* name : {"__metadata__", "a\xff.png", "directory/"}) {
+    const Finished run = run_fathom({"preprocess", name, "--model", demo, "--out", "/tmp/x"});
+    EXPECT_EQ(run.exit_code, 2) << name;
+    EXPECT_THAT(run.err, HasSubstr("a name that a tensor can have"));
+  }
+}
+
+TEST(Preprocess, NeverWritesOverAnImage) {
+  const TempDir scratch;
+  std::filesystem::copy(images + "tiny_3x2.png", scratch / "x.png");
+  const std::string before = test::read_all(scratch / "x.png");
+  const Finished run =
+      run_fathom({"preprocess", scratch / "x.png", "--model", demo, "--out", scratch / "x.png"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(test::read_all(scratch / "x.png"), before);
 }
 
 TEST(Preprocess, RefusesWhatIsNoImage) {

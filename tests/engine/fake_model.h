@@ -33,7 +33,7 @@ class FakeModel : public LanguageModel {
   std::string draft_failure;  // what drafting fails with, if anything
   int num_sequences = 0;
   std::vector<size_t> chunks;   // tokens of every extend call
-  size_t images = 0;            // given to the last extend call
+  size_t num_images = 0;        // given to the last extend call
   size_t fail_at_length = 0;    // 0: never
   std::vector<float> override;  // logits to give instead of the rule's, when not empty
 
@@ -43,7 +43,7 @@ class FakeModel : public LanguageModel {
     explicit Sequence(FakeModel& model) : model_(model) {}
     Result<std::span<const float>> extend(std::span<const int32_t> ids, int64_t num_logits,
                                           std::span<const ImagePlacement> images) override {
-      model_.images = images.size();
+      model_.num_images = images.size();
       model_.chunks.push_back(ids.size());
       if (model_.fail_at_length > 0 && ids_.size() + ids.size() >= model_.fail_at_length)
         return fail(ErrorCode::io, "layers.3.weight: cannot be read");

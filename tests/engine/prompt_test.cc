@@ -72,7 +72,7 @@ TEST(Generator, KeepsAPrefixOnlyWithItsImages) {
   const auto cached = [&] {
     const auto out = generator.run(request, decoder);
     EXPECT_TRUE(out);
-    EXPECT_EQ(model.images, request.images.size());
+    EXPECT_EQ(model.num_images, request.images.size());
     return out ? out->cached_tokens : -1;
   };
   EXPECT_EQ(cached(), 0);

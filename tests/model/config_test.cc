@@ -453,6 +453,10 @@ TEST(Config, RefusesSpecialTokensOutsideTheVocabulary) {
     EXPECT_THAT(with(std::string("/") + key, 1024), HasSubstr(fmt::format("{}: token 1024 is not in", key)));
 }
 
+TEST(Config, RefusesAnImageTokenWithAnotherMeaning) {
+  for (const int id : {0, 1, 2}) EXPECT_THAT(with("/image_token_id", id), HasSubstr("another meaning"));
+}
+
 TEST(Config, RefusesTextThatIsNoConfiguration) {
   for (const char* text :
        {"", "[]", "1", "null", "{", "{}", R"({"model_type":"deepseek_v41"})",
