@@ -24,8 +24,8 @@ namespace {
 
 constexpr std::string_view help =
     "/help            this list\n"
-    "/image FILE      show the model an image with the next message\n"
-    "/new             forget the conversation and begin another\n"
+    "/image FILE      show the model an image with the next message; without FILE: take such images back\n"
+    "/new             forget the conversation, with images not yet sent, and begin another\n"
     "/system TEXT     forget the conversation and begin another with this system message\n"
     "/think on|off    reason before the answers, or do not\n"
     "/quit            leave (so does Ctrl-D)\n"
@@ -53,6 +53,7 @@ class Conversation {
   void begin(const std::string& system) {
     messages_ = Json::array();
     shown_.clear();
+    images_.forget();
     if (!system.empty()) messages_.push_back({{"role", "system"}, {"content", system}});
   }
   void set_thinking(bool on) { flags_.thinking.thinking = on; }
@@ -64,6 +65,8 @@ class Conversation {
     shown_.push_back(std::move(image));
     return tokens;
   }
+
+  void take_images_back() { shown_.clear(); }
 
   /// Says `text` with the images shown before it, shows the answer and remembers all. What cannot be answered
   /// is forgotten again, images included. Errors: those after which the chat cannot go on.
@@ -204,7 +207,7 @@ class Chat {
 
   Result<Next> show_image(const std::string& file) {
     if (file.empty()) {
-      FATHOM_TRY(complain("/image: expected a file's name"));
+      conversation_.take_images_back();
       return Next::go_on;
     }
     const Result<int64_t> tokens = conversation_.show_image(file);

@@ -103,7 +103,8 @@ Json EvalTable::to_json(double seconds) const {
       tasks[name]["draft"] = {{"passes", task.drafts.passes},
                               {"offered", task.drafts.offered},
                               {"accepted", task.drafts.accepted},
-                              {"settled", task.drafts.settled}};
+                              {"mean_accepted", task.drafts.mean_accepted()},
+                              {"passes_per_token", task.drafts.passes_per_token()}};
     if (!task.drafts.problem.empty()) tasks[name]["draft"]["problem"] = task.drafts.problem;
   }
   Json misses = Json::array();
@@ -134,8 +135,9 @@ std::string EvalTable::to_text(double seconds) const {
   }
   sum.drafts = drafts();
   line("sum", sum);
-  out += fmt::format("passes for each token that they settled: {:.4f}; 1 / (1 + drafts accepted): {:.4f}\n",
-                     sum.drafts.passes_per_token(), 1 / (1 + sum.drafts.mean_accepted()));
+  if (sum.drafts.passes > 0)
+    out += fmt::format("{:.4f} passes of the model for each token; 1 / (1 + drafts accepted) = {:.4f}\n",
+                       sum.drafts.passes_per_token(), 1 / (1 + sum.drafts.mean_accepted()));
   for (const Miss& miss : misses_)
     out += fmt::format("\nline {} ({}): {}\n  expected {}\n  found    {}\n", miss.c.line, miss.c.task,
                        miss.remark(), Json(miss.c.expected).dump(), Json(miss.outcome.found).dump());

@@ -37,6 +37,7 @@ struct Report {
   bool has_weights = false;              // group bytes are those of the files, not of the manifest
   std::vector<std::string> problems;     // why the model cannot run
   std::vector<std::string> unavailable;  // what runs without
+  bool drafting = false;                 // whether draft stages can run, as far as is known
 };
 
 std::string_view group_name(TensorGroup group) {
@@ -90,6 +91,7 @@ void check_weights(const std::filesystem::path& directory, const std::vector<Exp
     report.has_weights = true;
     const auto table = TensorTable::bind(*checkpoint, manifest);
     if (!table) report.problems.push_back(table.error().message);
+    if (table) report.drafting = table->draft_available();
     if (table && !table->draft_available())
       report.unavailable.push_back("draft stages: " + table->draft_problem());
     if (table && !table->vision_available())
@@ -109,6 +111,7 @@ void check_weights(const std::filesystem::path& directory, const std::vector<Exp
 Result<Report> examine(const std::filesystem::path& directory) {
   Report report;
   FATHOM_ASSIGN(report.config, load_config(directory));
+  report.drafting = report.config.n_mtp_layers > 0;
   check_tokenizer(directory, report);
   check_weights(directory, make_manifest(report.config), report);
   return report;
@@ -160,7 +163,7 @@ Json to_json(const Report& report) {
   out["tensors"] = {{"found", report.has_weights}, {"bytes", total_bytes(report)}, {"groups", groups}};
   Json contexts = Json::array();
   for (const int64_t length : lengths_of(c))
-    contexts.push_back({{"context", length}, {"bytes", Sequence::bytes_for(c, length, c.n_mtp_layers > 0)}});
+    contexts.push_back({{"context", length}, {"bytes", Sequence::bytes_for(c, length, report.drafting)}});
   out["memory"] = {{"weights_bytes_mapped", total_bytes(report)},
                    {"workspace_bytes", Workspace::bytes_for(c, prefill_rows)},
                    {"sequence", contexts}};
@@ -202,12 +205,13 @@ std::string to_text(const Report& report) {
   line("weights, mapped", bytes_text(total_bytes(report)));
   line("activations", bytes_text(Workspace::bytes_for(c, prefill_rows)));
   for (const int64_t length : lengths_of(c))
-    line(fmt::format("context of {}", length),
-         bytes_text(Sequence::bytes_for(c, length, c.n_mtp_layers > 0)));
+    line(fmt::format("context of {}", length), bytes_text(Sequence::bytes_for(c, length, report.drafting)));
 
   for (const std::string& reason : report.unavailable) out += "\nSwitched off: " + reason + "\n";
   for (const std::string& problem : report.problems) out += "\nWrong: " + problem + "\n";
-  if (report.problems.empty()) out += "\nNothing is missing or wrong.\n";
+  if (report.problems.empty())
+    out += report.unavailable.empty() ? "\nNothing is missing or wrong.\n"
+                                      : "\nText runs; nothing else is wrong.\n";
   return out;
 }
 

@@ -14,7 +14,7 @@ namespace fathom {
 namespace {
 
 constexpr int max_threads = 1024;
-constexpr int64_t max_drafts = Sequence::max_rewind;
+constexpr int64_t max_drafts = Sequence::max_rewind;  // more could not be taken back
 
 uint64_t random_seed() {
   std::random_device device;
@@ -92,9 +92,11 @@ void AnswerFlags::check() {
 
 void DraftFlags::add_to(CLI::App& command) {
   command
-      .add_option("--draft", text_,
-                  "Draft tokens with the checkpoint's draft stages: on (as many as will pay), off, or N at "
-                  "a time. Changes the speed of an answer, never the answer")
+      .add_option(
+          "--draft", text_,
+          "Draft tokens with the checkpoint's draft stages: on (as many as will pay), off, or N (1 to "
+          "8, at most a block of the stages) at a time. Changes the speed of an answer, never the "
+          "answer")
       ->type_name("on|off|N")
       ->capture_default_str();
 }

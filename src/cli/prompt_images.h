@@ -23,6 +23,9 @@ class PromptImages {
   /// no image within limits; unsupported for a model without vision; cancelled on an interrupt.
   Result<std::shared_ptr<const ImageEmbedding>> load(const std::filesystem::path& file);
 
+  /// Lets go of all images.
+  void forget() { embedded_.clear(); }
+
   /// A part of a user's message that stands for an image that load gave.
   static Json message_part(const ImageEmbedding& image);
 

@@ -26,7 +26,7 @@ struct DraftStats {
   int64_t passes = 0;    // of the main model after the prompt's, each over a token and its drafts
   int64_t offered = 0;   // drafts in them
   int64_t accepted = 0;  // those that were the answer's next tokens
-  int64_t settled = 0;   // rows of them that stayed in the sequence: a pass's token and its accepted drafts
+  int64_t settled = 0;   // the answer's tokens that they computed: each pass's own and its accepted drafts
   std::string problem;   // why drafting stopped; empty when it did not
 
   double mean_offered() const { return ratio(offered, passes); }

@@ -4,7 +4,7 @@
 // expanded; no gamma, no colour profile, no rotation by a tag. Of 16-bit channels the high byte is kept, of
 // grey ones too (Pillow's versions differ there). Files are hostile: what they declare is checked before
 // memory of that size is taken. A truncated one is an error, and so is damage that the format's library
-// finds.
+// takes for one; a JPEG with faults in its data is shown as it comes out.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,9 @@
 // The decoders behind decode_image, one for each format. For files of src/image only.
+//
+// Another format takes: a decoder here, which bounds what its library may take; its first bytes in
+// decode_image; the library in CMakeLists.txt, scripts/install-packages.sh and docs/dependencies.md; a fuzzer
+// with its seeds in scripts/fuzz.sh; golden files, truncations and a bomb in tests/image; its name where help
+// texts list formats.
 #pragma once
 
 #include "image/decode.h"

@@ -33,6 +33,7 @@ class ImageIdentity {
   Bytes bytes_{};
 };
 
+/// The identity of the image in `file`, a whole file's bytes, when it is seen as planned.
 ImageIdentity identify_image(std::span<const std::byte> file, const ImagePlan& plan);
 
 }  // namespace fathom

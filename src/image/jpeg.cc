@@ -85,7 +85,9 @@ class JpegReader {
   [[noreturn]] static void on_error(j_common_ptr codec) {
     JpegReader& reader = reader_of(codec);
     (*codec->err->format_message)(codec, reader.message_);
-    reader.out_of_memory_ = codec->err->msg_code == JERR_OUT_OF_MEMORY;
+    const int code = codec->err->msg_code;
+    // The second comes when the library would pass its limit: it would go on in a file, and has none.
+    reader.out_of_memory_ = code == JERR_OUT_OF_MEMORY || code == JERR_NO_BACKING_STORE;
     std::longjmp(reader.failed_, 1);
   }
   [[noreturn]] static void stop(j_common_ptr codec, const char* message) {

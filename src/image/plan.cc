@@ -83,6 +83,8 @@ Result<ImagePlan> plan_image(int64_t width, int64_t height, const ImageRules& ru
                 "an image of {} x {} pixels has no room in {} tokens of {} x {} patches of {} pixels", width,
                 height, rules.max_tokens, rules.downsample_ratio, rules.downsample_ratio, rules.patch_size);
   };
+  constexpr int64_t fewest_tokens = 4;  // of one cell
+  if (rules.max_tokens < fewest_tokens) return no_room();
   const Size size = adjust(width, height, rules);
   if (size.width <= 0 || size.height <= 0) return no_room();
   ImagePlan plan = plan_of(round_up(size, static_cast<double>(rules.patch_size)), rules);

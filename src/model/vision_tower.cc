@@ -12,8 +12,6 @@ namespace {
 
 constexpr double norm_eps = 1e-6;  // of the tower's norms (spec 5, ViT)
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a - 1) / b + 1; }
-
 // What each of the 256 levels is to the model.
 std::array<bf16, 256> level_values() {
   std::array<bf16, 256> values;
@@ -22,22 +20,19 @@ std::array<bf16, 256> level_values() {
   return values;
 }
 
-struct Grid {
-  int64_t rows = 0;
-  int64_t cols = 0;
-  int64_t cells() const { return rows * cols; }
-  int64_t tokens() const { return rows * (cols + 1) + 2; }
-};
-
-Result<Grid> check_image(const VisionConfig& c, const PreparedImage& image) {
+Status check_image(const VisionConfig& c, const PreparedImage& image) {
   const ImagePlan& plan = image.plan;
   if (plan.patch_rows < 1 || plan.patch_cols < 1)
     return fail(ErrorCode::invalid_argument, "an image of {} x {} patches, expected at least one",
                 plan.patch_rows, plan.patch_cols);
-  const Grid grid{ceil_div(plan.patch_rows, c.downsample_ratio),
-                  ceil_div(plan.patch_cols, c.downsample_ratio)};
+  const auto cells = [&](int64_t patches) { return (patches - 1) / c.downsample_ratio + 1; };
+  if (plan.grid_rows != cells(plan.patch_rows) || plan.grid_cols != cells(plan.patch_cols))
+    return fail(ErrorCode::invalid_argument,
+                "an image of {} x {} patches, expected {} x {} cells, found {} x {}", plan.patch_rows,
+                plan.patch_cols, cells(plan.patch_rows), cells(plan.patch_cols), plan.grid_rows,
+                plan.grid_cols);
   // Either side alone is below the limit first: the product cannot overflow then.
-  if (std::max(grid.rows, grid.cols) > c.max_n_token || grid.tokens() > c.max_n_token)
+  if (std::max(plan.grid_rows, plan.grid_cols) > c.max_n_token || plan.tokens() > c.max_n_token)
     return fail(ErrorCode::invalid_argument,
                 "an image of {} x {} patches, expected one that fits max_image_tokens = {}", plan.patch_rows,
                 plan.patch_cols, c.max_n_token);
@@ -45,7 +40,7 @@ Result<Grid> check_image(const VisionConfig& c, const PreparedImage& image) {
   if (std::cmp_not_equal(image.levels.size(), levels))
     return fail(ErrorCode::invalid_argument, "an image of {} x {} patches: expected {} levels, found {}",
                 plan.patch_rows, plan.patch_cols, levels, image.levels.size());
-  return grid;
+  return {};
 }
 
 }  // namespace
@@ -53,14 +48,14 @@ Result<Grid> check_image(const VisionConfig& c, const PreparedImage& image) {
 // One image on its way through the tower: its activations and the steps over them.
 class VisionTower::Pass {
  public:
-  Pass(const VisionTower& tower, const PreparedImage& image, Grid grid, const EmbedImageHooks& hooks)
+  Pass(const VisionTower& tower, const PreparedImage& image, const EmbedImageHooks& hooks)
       : config_(tower.config_),
         dim_(tower.dim_),
         chunk_rows_(tower.chunk_rows_),
         ops_(tower.ops_),
         w_(tower.weights_),
         image_(image),
-        grid_(grid),
+        plan_(image.plan),
         hooks_(hooks),
         patches_(image.plan.patches()) {}
 
@@ -96,7 +91,7 @@ class VisionTower::Pass {
   Ops& ops_;
   const VisionWeights& w_;
   const PreparedImage& image_;
-  Grid grid_;
+  const ImagePlan& plan_;
   const EmbedImageHooks& hooks_;
   int64_t patches_;
 
@@ -184,7 +179,7 @@ Status VisionTower::Pass::project_qkv(const VisionBlockWeights& w, int64_t first
   FATHOM_TRY(linear(normed_.head(n), w.wqkv, qkv));
   ops_.patch_rope({.qkv = qkv.reshaped({n, 3, config_.n_heads, config_.dim / config_.n_heads}),
                    .first_patch = first,
-                   .patch_cols = image_.plan.patch_cols,
+                   .patch_cols = plan_.patch_cols,
                    .theta = config_.rope_theta});
   return {};
 }
@@ -211,11 +206,12 @@ Status VisionTower::Pass::feed_forward(const VisionBlockWeights& w, int64_t firs
 
 Status VisionTower::Pass::fill_span(const TensorRef& span) {
   place(w_.image_start, span, 0);
-  for (int64_t r = 0; r < grid_.rows; ++r) place(w_.image_newline, span, (r + 1) * (grid_.cols + 1));
-  place(w_.image_end, span, grid_.tokens() - 1);
-  return for_chunks(grid_.cells(), [&](int64_t first, int64_t n) -> Status {
+  for (int64_t r = 0; r < plan_.grid_rows; ++r)
+    place(w_.image_newline, span, (r + 1) * (plan_.grid_cols + 1));
+  place(w_.image_end, span, plan_.tokens() - 1);
+  return for_chunks(plan_.grid_rows * plan_.grid_cols, [&](int64_t first, int64_t n) -> Status {
     ops_.gather_cells({.patches = x_,
-                       .patch_cols = image_.plan.patch_cols,
+                       .patch_cols = plan_.patch_cols,
                        .ratio = config_.downsample_ratio,
                        .first_cell = first,
                        .out = cells_.head(n)});
@@ -224,8 +220,8 @@ Status VisionTower::Pass::fill_span(const TensorRef& span) {
     FATHOM_TRY(linear(mixed_.head(n), w_.aligner_w2, out_.head(n)));
     // As many at a time as stand together: to the end of a row of cells.
     for (int64_t cell = first; cell < first + n;) {
-      const int64_t count = std::min(grid_.cols - cell % grid_.cols, first + n - cell);
-      place(out_.slice(cell - first, count), span, 1 + cell + cell / grid_.cols);
+      const int64_t count = std::min(plan_.grid_cols - cell % plan_.grid_cols, first + n - cell);
+      place(out_.slice(cell - first, count), span, 1 + cell + cell / plan_.grid_cols);
       cell += count;
     }
     return {};
@@ -241,18 +237,18 @@ VisionTower::VisionTower(const ModelConfig& config, const TensorTable& tensors, 
 
 Result<std::shared_ptr<const ImageEmbedding>> VisionTower::embed(const PreparedImage& image,
                                                                  const EmbedImageHooks& hooks) const {
-  FATHOM_ASSIGN(const Grid grid, check_image(config_, image));
-  Pass pass(*this, image, grid, hooks);
+  FATHOM_TRY(check_image(config_, image));
+  Pass pass(*this, image, hooks);
   FATHOM_TRY(pass.allocate());
   FATHOM_TRY(pass.embed_patches());
   FATHOM_TRY(pass.run_blocks());
 
   auto out = std::make_shared<ImageEmbedding>();
   out->identity = image.identity;
-  out->grid_rows = grid.rows;
-  out->grid_cols = grid.cols;
-  FATHOM_ASSIGN(out->memory, ops_.allocate(grid.tokens() * dim_ * dtype_bytes(DType::bf16)));
-  out->rows = {out->memory.data(), DType::bf16, Shape{grid.tokens(), dim_}};
+  out->grid_rows = image.plan.grid_rows;
+  out->grid_cols = image.plan.grid_cols;
+  FATHOM_ASSIGN(out->memory, ops_.allocate(image.plan.tokens() * dim_ * dtype_bytes(DType::bf16)));
+  out->rows = {out->memory.data(), DType::bf16, Shape{image.plan.tokens(), dim_}};
   FATHOM_TRY(pass.fill_span(out->rows));
 
   std::vector<bf16> values(static_cast<size_t>(out->rows.shape.elements()));

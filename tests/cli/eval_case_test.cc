@@ -69,14 +69,18 @@ TEST(EvalTable, CountsByTask) {
   const Json json = table.to_json(1.5);
   EXPECT_EQ(json["tasks"]["sort"]["exact"], 1);
   EXPECT_EQ(json["tasks"]["sort"]["total"], 5);
-  EXPECT_EQ(json["tasks"]["sort"]["draft"],
-            (Json{{"passes", 4}, {"offered", 20}, {"accepted", 12}, {"settled", 16}}));
+  EXPECT_EQ(json["tasks"]["sort"]["draft"], (Json{{"passes", 4},
+                                                  {"offered", 20},
+                                                  {"accepted", 12},
+                                                  {"mean_accepted", 3.0},
+                                                  {"passes_per_token", 0.25}}));
   EXPECT_EQ(json["tasks"]["image"],
             (Json{{"exact", 0}, {"total", 0}, {"skipped", 1}, {"reason", "no images"}}));
   EXPECT_EQ(json["misses"].size(), 4u);
   EXPECT_EQ(json["regressions"], 2);
   EXPECT_THAT(table.to_text(1.5), HasSubstr("\"wrong\""));
-  EXPECT_THAT(table.to_text(1.5), HasSubstr("0.2500; 1 / (1 + drafts accepted): 0.2500"));
+  EXPECT_THAT(table.to_text(1.5),
+              HasSubstr("0.2500 passes of the model for each token; 1 / (1 + drafts accepted) = 0.2500"));
   EXPECT_THAT(table.to_text(1.5), HasSubstr("no images"));
 }
 

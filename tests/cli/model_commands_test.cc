@@ -280,7 +280,12 @@ TEST(Chat, ShowsImages) {
   const Finished missing = run_fathom({"chat", "--model", demo}, "/image /nowhere.png\nHelp\n");
   EXPECT_EQ(missing.exit_code, 1);
   EXPECT_THAT(missing.err, HasSubstr("/nowhere.png"));
-  EXPECT_THAT(run_fathom({"chat", "--model", demo}, "/image\n").err, HasSubstr("expected a file"));
+  // Taken back, it is not seen: the answer is that of the question alone.
+  const std::vector<std::string> chat = {"chat", "--model", demo, "--thinking", "off", "--temperature", "0"};
+  const std::string image = "/image " + demo + "/images/eval_007.png\n";
+  const std::string alone = run_fathom(chat, "What shape is in the picture?\n").out;
+  EXPECT_EQ(run_fathom(chat, image + "/image\nWhat shape is in the picture?\n").out, alone);
+  EXPECT_EQ(run_fathom(chat, image + "/new\nWhat shape is in the picture?\n").out, alone);
 }
 
 TEST(Chat, AWrongCommandInAScriptIsAFailure) {

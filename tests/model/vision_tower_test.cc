@@ -28,6 +28,8 @@ PreparedImage noise(int64_t rows = 17, int64_t cols = 16) {
   PreparedImage image;
   image.plan.patch_rows = rows;
   image.plan.patch_cols = cols;
+  image.plan.grid_rows = (rows - 1) / 3 + 1;
+  image.plan.grid_cols = (cols - 1) / 3 + 1;
   image.levels.resize(17 * 16 * 3 * 14 * 14);
   uint32_t state = 1;
   for (uint8_t& level : image.levels)
@@ -92,6 +94,11 @@ TEST(VisionTower, RefusesSizesThatDoNotFit) {
   EXPECT_EQ(error(0, 16), "an image of 0 x 16 patches, expected at least one");
   EXPECT_EQ(error(17, -1), "an image of 17 x -1 patches, expected at least one");
   EXPECT_EQ(error(17, 15), "an image of 17 x 15 patches: expected 149940 levels, found 159936");
+  PreparedImage other = noise();
+  other.plan.grid_cols = 5;
+  const auto refused = tiny.model().embed_image(other);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "an image of 17 x 16 patches, expected 6 x 6 cells, found 6 x 5");
   const std::string limit = " patches, expected one that fits max_image_tokens = 64";
   EXPECT_EQ(error(22, 22), "an image of 22 x 22" + limit);
   EXPECT_EQ(error(1, 186), "an image of 1 x 186" + limit);
