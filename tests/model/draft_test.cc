@@ -12,14 +12,8 @@ namespace {
 
 using testing::argmax;
 using testing::Golden;
+using testing::random_ids;
 using testing::TinyModel;
-
-std::vector<int32_t> random_ids(uint32_t seed, int64_t n) {
-  std::mt19937 random(seed);
-  std::vector<int32_t> ids{0};
-  while (static_cast<int64_t>(ids.size()) < n) ids.push_back(static_cast<int32_t>(3 + random() % 1000));
-  return ids;
-}
 
 struct Drafts {
   std::vector<int32_t> ids;

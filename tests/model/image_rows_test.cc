@@ -10,14 +10,8 @@ namespace {
 
 using testing::GoldenImage;
 using testing::GoldenImagePrompt;
+using testing::random_ids;
 using testing::TinyModel;
-
-std::vector<int32_t> random_ids(uint32_t seed, int64_t n) {
-  std::mt19937 random(seed);
-  std::vector<int32_t> ids{0};
-  while (static_cast<int64_t>(ids.size()) < n) ids.push_back(static_cast<int32_t>(3 + random() % 1000));
-  return ids;
-}
 
 // A prompt and the images in it, for one model.
 struct Prompt {

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <random>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "backend/cpu/cpu_ops.h"
 #include "model/model.h"
@@ -17,6 +19,14 @@ namespace fathom::testing {
 
 inline int32_t argmax(std::span<const float> row) {
   return static_cast<int32_t>(std::max_element(row.begin(), row.end()) - row.begin());
+}
+
+/// `n` ids of text, the begin-of-sentence token first.
+inline std::vector<int32_t> random_ids(uint32_t seed, int64_t n) {
+  std::mt19937 random(seed);
+  std::vector<int32_t> ids{0};
+  while (static_cast<int64_t>(ids.size()) < n) ids.push_back(static_cast<int32_t>(3 + random() % 1000));
+  return ids;
 }
 
 class TinyModel {
