@@ -130,6 +130,19 @@ TEST_F(Drafting, FailureEndsTheDraftsAndNotTheAnswer) {
   EXPECT_EQ(out.drafts.offered, 0);
 }
 
+// Drafts are drawn with the numbers and the penalties that the target will use at their positions: from the
+// same distributions come the same tokens.
+TEST_F(Drafting, DrawsAsTheTargetWill) {
+  model.draft_rule = up;
+  auto sampled = request({1}, 4, 60);
+  sampled.stop_ids.clear();
+  sampled.sampling.temperature = 1;
+  sampled.sampling.frequency_penalty = 1;
+  const auto out = run(sampled);
+  EXPECT_EQ(out.drafts.accepted, out.drafts.offered);
+  EXPECT_GT(out.drafts.offered, 40);
+}
+
 TEST_F(Drafting, LittleConfidenceMakesFewDrafts) {
   model.draft_rule = up;
   auto adaptive = request({1}, 8);

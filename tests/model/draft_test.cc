@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <random>
 
+#include "tests/support/checkpoint_builder.h"
 #include "tests/support/golden.h"
 #include "tests/support/tiny_model.h"
 
@@ -103,6 +105,28 @@ TEST(Draft, DependsOnTheTokensAlone) {
     tiny.forward(whole, std::span(ids).first(n), 0);
     EXPECT_EQ(draft(tiny, whole, ids[n]), want) << n;
   }
+}
+
+// Nothing drafted enters the windows, not even of a block that is longer than the ring's spare slots.
+TEST(Draft, LeavesTheWindowsAlone) {
+  const std::string tiny_directory = std::string(FATHOM_SOURCE_DIR) + "/tests/golden/tiny/model";
+  const test::TempDir directory;
+  for (const auto& entry : std::filesystem::directory_iterator(tiny_directory))
+    std::filesystem::create_symlink(entry.path(), directory / entry.path().filename().string());
+  std::string config = test::read_all(tiny_directory + "/config.json");
+  const std::string key = "\"dspark_block_size\": 5";
+  ASSERT_NE(config.find(key), std::string::npos);
+  config.replace(config.find(key), key.size(), "\"dspark_block_size\": 16");
+  std::filesystem::remove(directory / "config.json");
+  test::write_file(directory / "config.json", config);
+  TinyModel tiny(2, 64, directory.path().string());
+  const std::vector<int32_t> ids = random_ids(9, 40);
+  Sequence drafted = tiny.sequence(true);
+  Sequence fresh = tiny.sequence(true);
+  tiny.forward(drafted, ids, 0);
+  tiny.forward(fresh, ids, 0);
+  const Drafts want = draft(tiny, fresh, 7, 16);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(draft(tiny, drafted, 7, 16), want) << i;
 }
 
 TEST(Draft, LessDepthIsTheBeginningOfMore) {
