@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <limits>
+#include <map>
 #include <random>
 
 #include "base/threads.h"
@@ -29,6 +30,14 @@ void ModelFlags::add_to(CLI::App& command) {
   command.add_option("--threads", threads, "Threads to compute with")
       ->check(CLI::Range(1, max_threads))
       ->capture_default_str();
+  auto* exact_flag = command.add_flag(
+      "--exact", exact, "Compute with f64 sums, rounding for rounding as the specification says; slow");
+  std::map<std::string, Isa> isas;
+  for (Isa available : available_isas()) isas.emplace(isa_name(available), available);
+  command.add_option("--isa", isa, "Instructions to use; default: the best that this processor has")
+      ->transform(CLI::CheckedTransformer(isas))
+      ->type_name("NAME")
+      ->excludes(exact_flag);
 }
 
 void AnswerFlags::add_to(CLI::App& command) {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/fast/isa.h"
 #include "engine/drafting.h"
 #include "sampling/params.h"
 
@@ -30,8 +31,10 @@ std::optional<T> parse_whole(std::string_view text) {
 struct ModelFlags {
   std::filesystem::path directory;
   int threads = 1;
+  bool exact = false;
+  Isa isa = best_isa();  // of the fast path
 
-  /// --model and --threads (default: as many as this process may use).
+  /// --model, --threads (default: as many as this process may use), --exact and --isa.
   void add_to(CLI::App& command);
 };
 

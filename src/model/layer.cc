@@ -120,7 +120,7 @@ Status Layer::experts(Ops& ops, const Batch& b, Workspace& s) const {
   FATHOM_TRY(ops.expert_layer({.x = s.x.head(n),
                                .experts = experts,
                                .weights = weights,
-                               .routed = w_.ffn.routed,
+                               .routed = w_.ffn.routed.get(),
                                .shared = &w_.ffn.shared,
                                .swiglu_limit = config_.swiglu_limit,
                                .out = s.y.head(n)}));

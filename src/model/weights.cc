@@ -57,8 +57,10 @@ class Binder {
     MoeWeights w;
     w.gate = tensor(name + "gate.weight");
     w.bias = tensor(name + "gate.bias");
+    std::vector<ExpertWeights> routed;
     for (int64_t e = 0; e < num_experts; ++e)
-      w.routed.push_back(expert(fmt::format("{}experts.{}", name, e), fp4_weight_block));
+      routed.push_back(expert(fmt::format("{}experts.{}", name, e), fp4_weight_block));
+    w.routed = std::make_unique<ResidentExperts>(std::move(routed));
     w.shared = expert(name + "shared_experts", fp8_weight_block);
     return w;
   }

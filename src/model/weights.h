@@ -47,7 +47,7 @@ struct MoeWeights {
   TensorView gate;     // [n_routed_experts, dim]
   TensorView bias;     // [n_routed_experts]
   TensorView bias_vl;  // [n_routed_experts]; empty when vision is not available
-  std::vector<ExpertWeights> routed;
+  std::unique_ptr<ExpertSource> routed;
   ExpertWeights shared;
 };
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "ops/expert_source.h"
 #include "ops/tensor_ref.h"
 #include "tensor/view.h"
 #include "tensor/weight.h"
@@ -214,16 +215,12 @@ struct RouteParams {
   TensorRef weights;  // f32 [rows, k]
 };
 
-struct ExpertWeights {
-  Weight w1, w2, w3;
-};
-
 /// Sum over a row's routed experts in ascending expert order, then the shared one, in f32; rounded once.
 struct ExpertLayerParams {
   TensorView x;        // bf16 [rows, dim]
   TensorView experts;  // i32 [rows, k]
   TensorView weights;  // f32 [rows, k]
-  std::span<const ExpertWeights> routed;
+  ExpertSource* routed = nullptr;
   const ExpertWeights* shared = nullptr;
   double swiglu_limit = 0;  // 0: off
   TensorRef out;            // bf16 [rows, dim]

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <vector>
 
+#include "backend/cpu/expert_uses.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/multiply.h"
 #include "tensor/quantize.h"
@@ -116,53 +117,64 @@ Status route(const Context& context, const RouteParams& p) {
   return {};
 }
 
+namespace {
+
+// Adds up a row's results (bf16 values as float, by slot) in ascending order of experts, the shared one last.
+void sum_experts(const Context& context, const ExpertLayerParams& p, const float* results,
+                 const float* shared) {
+  const int64_t dim = p.x.shape[1];
+  bf16* out = elements<bf16>(p.out);
+  context.pool.parallel_for(p.x.shape[0], 8, [&](int64_t begin, int64_t end) {
+    std::vector<float> sum(static_cast<size_t>(dim));
+    for (int64_t r = begin; r < end; ++r) {
+      std::fill(sum.begin(), sum.end(), 0.0f);
+      for (int64_t slot : ascending_slots(p, r))
+        for (size_t d = 0; d < sum.size(); ++d) sum[d] += results[slot * dim + static_cast<int64_t>(d)];
+      for (int64_t d = 0; d < dim; ++d)
+        out[r * dim + d] = to_bf16(sum[static_cast<size_t>(d)] + shared[r * dim + d]);
+    }
+  });
+}
+
+void read_ahead(const ExpertWeights& e) {
+  for (const Weight* w : {&e.w1, &e.w3, &e.w2}) will_need(*w);
+}
+
+}  // namespace
+
 Status expert_layer(const Context& context, const ExpertLayerParams& p) {
   const int64_t rows = p.x.shape[0];
   const int64_t dim = p.x.shape[1];
   const int64_t k = p.experts.shape[1];
-  const int32_t* experts = elements<int32_t>(p.experts);
-  const float* weights = elements<float>(p.weights);
+  const ExpertUses uses(p);
+  const std::unique_ptr<ExpertLease> lease = p.routed->take(uses.experts);
   float* x = context.scratch.floats(Scratch::input, rows * dim);
   prepare_input(context, elements<bf16>(p.x), rows, dim, true, x);
 
-  struct Use {
-    int64_t row;
-    float weight;
-  };
-  std::vector<std::vector<Use>> uses(p.routed.size());
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t i = 0; i < k; ++i)
-      uses[static_cast<size_t>(experts[r * k + i])].push_back({r, weights[r * k + i]});
-
-  const auto read_ahead = [](const ExpertWeights& e) {
-    for (const Weight* w : {&e.w1, &e.w3, &e.w2}) will_need(*w);
-  };
-  for (size_t e = 0; e < uses.size(); ++e)
-    if (!uses[e].empty()) read_ahead(p.routed[e]);
-  read_ahead(*p.shared);
-
-  float* sum = context.scratch.floats(Scratch::sum, rows * dim);
-  float* result = context.scratch.floats(Scratch::result, rows * dim);
-  std::fill_n(sum, rows * dim, 0.0f);
+  float* results = context.scratch.floats(Scratch::sum, rows * k * dim);  // by slot
+  float* result = context.scratch.floats(Scratch::result, rows * dim);    // of one expert
   std::vector<float> row_weights;
-  for (size_t e = 0; e < uses.size(); ++e) {
-    if (uses[e].empty()) continue;
-    const auto count = static_cast<int64_t>(uses[e].size());
-    float* gathered = context.scratch.floats(Scratch::gathered, count * dim);
-    row_weights.clear();
-    for (const Use& use : uses[e]) {
-      std::copy_n(x + use.row * dim, dim, gathered + static_cast<int64_t>(row_weights.size()) * dim);
-      row_weights.push_back(use.weight);
-    }
-    FATHOM_TRY(expert(context, p.routed[e], gathered, count, row_weights.data(), p.swiglu_limit, result));
-    for (int64_t i = 0; i < count; ++i) {
-      float* row = sum + uses[e][static_cast<size_t>(i)].row * dim;
-      for (int64_t d = 0; d < dim; ++d) row[d] += result[i * dim + d];
+  for (;;) {
+    FATHOM_ASSIGN(const std::span<const LoadedExpert> batch, lease->next());
+    if (batch.empty()) break;
+    for (const LoadedExpert& e : batch) read_ahead(*e.weights);
+    for (const LoadedExpert& e : batch) {
+      const std::vector<ExpertUse>& use = uses.of(e.index);
+      const auto count = static_cast<int64_t>(use.size());
+      float* gathered = context.scratch.floats(Scratch::gathered, count * dim);
+      row_weights.clear();
+      for (int64_t i = 0; i < count; ++i) {
+        std::copy_n(x + use[static_cast<size_t>(i)].row * dim, dim, gathered + i * dim);
+        row_weights.push_back(use[static_cast<size_t>(i)].weight);
+      }
+      FATHOM_TRY(expert(context, *e.weights, gathered, count, row_weights.data(), p.swiglu_limit, result));
+      for (int64_t i = 0; i < count; ++i)
+        std::copy_n(result + i * dim, dim, results + use[static_cast<size_t>(i)].slot * dim);
     }
   }
+  read_ahead(*p.shared);
   FATHOM_TRY(expert(context, *p.shared, x, rows, nullptr, p.swiglu_limit, result));
-  bf16* out = elements<bf16>(p.out);
-  for (int64_t i = 0; i < rows * dim; ++i) out[i] = to_bf16(sum[i] + result[i]);
+  sum_experts(context, p, results, result);
   return {};
 }
 

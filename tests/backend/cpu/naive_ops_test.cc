@@ -237,8 +237,9 @@ TEST(ExpertLayer, AgainstDefinition) {
                   fp8_weight_block};
   };
   storage.reserve(64);
-  std::vector<ExpertWeights> routed;
-  for (int i = 0; i < 3; ++i) routed.push_back({make(inter, dim), make(dim, inter), make(inter, dim)});
+  std::vector<ExpertWeights> all;
+  for (int i = 0; i < 3; ++i) all.push_back({make(inter, dim), make(dim, inter), make(inter, dim)});
+  ResidentExperts routed(std::move(all));
   const ExpertWeights shared{make(inter, dim), make(dim, inter), make(inter, dim)};
   const std::vector<float> x = normals(random, 3 * dim);
   const HostTensor<int32_t> experts({3, 2}, {2, 0, 1, 2, 2, 1});
@@ -249,7 +250,7 @@ TEST(ExpertLayer, AgainstDefinition) {
   ASSERT_TRUE(ops->expert_layer({.x = in.view(),
                                  .experts = experts.view(),
                                  .weights = weights.view(),
-                                 .routed = routed,
+                                 .routed = &routed,
                                  .shared = &shared,
                                  .swiglu_limit = 10,
                                  .out = out.ref()}));
@@ -281,7 +282,7 @@ TEST(ExpertLayer, AgainstDefinition) {
     for (int32_t e = 0; e < 3; ++e) {
       for (size_t k = 0; k < 2; ++k) {
         if (experts.values[r * 2 + k] != e) continue;
-        const std::vector<float> y = expert(routed[static_cast<size_t>(e)], row, weights.values[r * 2 + k]);
+        const std::vector<float> y = expert(routed[e], row, weights.values[r * 2 + k]);
         for (size_t i = 0; i < sum.size(); ++i) sum[i] += y[i];
       }
     }
@@ -296,7 +297,7 @@ TEST(ExpertLayer, AgainstDefinition) {
   const ExpertLayerParams bad{.x = in.view(),
                               .experts = experts.view(),
                               .weights = weights.view(),
-                              .routed = routed,
+                              .routed = &routed,
                               .shared = &shared,
                               .swiglu_limit = 10,
                               .out = out.ref()};
