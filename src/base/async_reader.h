@@ -50,11 +50,11 @@ class AsyncReader {
   /// Makes a batch read `ahead` as urgent as any other.
   virtual void hurry(Ticket ticket) = 0;
 
-  /// Whether every read of the batch is done, well or not. wait() has not been called for it.
+  /// Whether every read of the batch is done, well or not; true after wait().
   virtual bool done(Ticket ticket) const = 0;
 
   /// Waits until a batch is done and forgets it. Errors: io, naming the file: the first thing that went wrong
-  /// in the batch, be it the device or a file that ends before the range does.
+  /// in the batch, be it the device or a file that ends before the range does. Once for each batch.
   virtual Status wait(Ticket ticket) = 0;
 
   /// Waits until at least one of some batches (at least one) is done.

@@ -54,8 +54,7 @@ void ReadQueue::hurry(AsyncReader::Ticket ticket) {
 
 bool ReadQueue::done_locked(AsyncReader::Ticket ticket) const {
   const auto at = batches_.find(ticket);
-  FATHOM_CHECK(at != batches_.end());
-  return at->second.pieces_left == 0;
+  return at == batches_.end() || at->second.pieces_left == 0;
 }
 
 bool ReadQueue::done(AsyncReader::Ticket ticket) const {
@@ -67,6 +66,7 @@ Status ReadQueue::wait(AsyncReader::Ticket ticket) {
   std::unique_lock lock(mutex_);
   finished_.wait(lock, [&] { return done_locked(ticket); });
   const auto at = batches_.find(ticket);
+  FATHOM_CHECK(at != batches_.end());
   Status status = std::move(at->second.status);
   batches_.erase(at);
   return status;
