@@ -50,6 +50,7 @@ void MemoryTiers::find_needs(const ModelConfig& config, const TensorTable& tenso
 
 Status MemoryTiers::fill(TensorTable& tensors) {
   FATHOM_ASSIGN(plan_, plan_memory(needs_, options_.budget));
+  if (options_.max_slots > 0) plan_.num_slots = std::min(plan_.num_slots, options_.max_slots);
   FATHOM_ASSIGN(resident_, ResidentWeights::load(checkpoint_, shards_, *reader_, resident_names_, tensors,
                                                  options_.hooks));
   FATHOM_TRY(experts_->reserve(plan_.num_slots));

@@ -24,6 +24,7 @@ struct MemoryOptions {
   int64_t context = 0;   // positions of the sequences to come; 0: the model's
   int64_t num_sequences = 1;
   bool drafting = false;  // the draft stages will be used
+  int64_t max_slots = 0;  // at most so many experts in memory, for tests and measurements; 0: no limit
   LoadHooks hooks = {};
   AsyncReader::Engine engine = AsyncReader::Engine::automatic;
   DirectFile::Mode mode = DirectFile::Mode::direct;
