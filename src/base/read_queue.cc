@@ -14,6 +14,9 @@ namespace {
 
 // Large enough for full bandwidth, small enough that what is needed does not wait long behind what is not.
 constexpr size_t piece_bytes = size_t{1} << 20;
+// A read that has begun cannot be overtaken: so few at a time that a disk is busy, and needed ones wait
+// little.
+constexpr int max_ahead_under_way = 8;
 
 Status ended_early(const ReadPiece& piece) {
   return fail(ErrorCode::io, "{}: the file ends before byte {}: was it cut short?",
@@ -50,6 +53,7 @@ void ReadQueue::hurry(AsyncReader::Ticket ticket) {
                                             [&](const ReadPiece& p) { return p.ticket != ticket; });
   needed_.insert(needed_.end(), others, ahead_.end());
   ahead_.erase(others, ahead_.end());
+  added_.notify_all();
 }
 
 bool ReadQueue::done_locked(AsyncReader::Ticket ticket) const {
@@ -81,10 +85,15 @@ void ReadQueue::wait_any(std::span<const AsyncReader::Ticket> tickets) {
 }
 
 std::optional<ReadPiece> ReadQueue::take_locked() {
-  std::deque<ReadPiece>& queue = needed_.empty() ? ahead_ : needed_;
+  const bool ahead = needed_.empty();
+  if (ahead && ahead_under_way_ >= max_ahead_under_way) return std::nullopt;
+  std::deque<ReadPiece>& queue = ahead ? ahead_ : needed_;
   if (queue.empty()) return std::nullopt;
   ReadPiece piece = queue.front();
   queue.pop_front();
+  piece.urgency =
+      ahead ? ReadUrgency::ahead : ReadUrgency::needed;  // as it was taken: it may have been hurried
+  ahead_under_way_ += ahead;
   return piece;
 }
 
@@ -95,8 +104,9 @@ std::optional<ReadPiece> ReadQueue::take() {
 
 std::optional<ReadPiece> ReadQueue::take_or_wait() {
   std::unique_lock lock(mutex_);
-  added_.wait(lock, [&] { return stopping_ || !needed_.empty() || !ahead_.empty(); });
-  return stopping_ ? std::nullopt : take_locked();
+  std::optional<ReadPiece> piece;
+  added_.wait(lock, [&] { return stopping_ || (piece = take_locked()).has_value(); });
+  return stopping_ ? std::nullopt : piece;
 }
 
 void ReadQueue::finish(const ReadPiece& piece, Status status) {
@@ -107,6 +117,10 @@ void ReadQueue::finish(const ReadPiece& piece, Status status) {
     (void)::posix_fadvise(piece.request.file->descriptor(), begin, end - begin, POSIX_FADV_DONTNEED);
   }
   const std::lock_guard lock(mutex_);
+  if (piece.urgency == ReadUrgency::ahead) {
+    --ahead_under_way_;
+    added_.notify_one();
+  }
   Batch& batch = batches_.at(piece.ticket);
   if (!status && batch.status) batch.status = std::move(status);
   if (--batch.pieces_left == 0) finished_.notify_all();

@@ -50,6 +50,7 @@ class ReadQueue {
   std::deque<ReadPiece> needed_, ahead_;
   std::unordered_map<AsyncReader::Ticket, Batch> batches_;
   AsyncReader::Ticket last_ticket_ = 0;
+  int ahead_under_way_ = 0;  // pieces
   bool stopping_ = false;
 };
 

@@ -66,7 +66,11 @@ class UringReader final : public AsyncReader {
     fill();
     return ticket;
   }
-  void hurry(Ticket ticket) override { queue_.hurry(ticket); }
+  void hurry(Ticket ticket) override {
+    queue_.hurry(ticket);
+    const std::lock_guard lock(mutex_);
+    fill();
+  }
   bool done(Ticket ticket) const override { return queue_.done(ticket); }
   Status wait(Ticket ticket) override { return queue_.wait(ticket); }
   void wait_any(std::span<const Ticket> tickets) override { queue_.wait_any(tickets); }

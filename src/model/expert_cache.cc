@@ -150,14 +150,19 @@ void ExpertCache::expect(int64_t layer, std::span<const int32_t> experts) {
   Layer& l = layers_[static_cast<size_t>(layer)];
   l.expected.assign(experts.begin(), experts.end());
   std::sort(l.expected.begin(), l.expected.end());
+  ahead_.clear();
   if (holds_all() || l.precision < enough_precision) return;
+  for (const int32_t e : experts) ahead_.push_back(l.first + e);
+}
+
+// What is held now will be let go, so a quarter of all slots is room enough for the rest of this layer.
+void ExpertCache::read_ahead() {
+  if (ahead_.empty()) return;
   settle();
-  // Room for what is being computed, and for what turns out to be needed instead.
   auto room = static_cast<int64_t>(empty_.size() + evictable_.size()) - num_slots() / 4;
-  for (const int32_t e : experts) {
-    Expert& expert = experts_[static_cast<size_t>(l.first + e)];
-    if (expert.slot >= 0) continue;
-    if (room-- <= 0 || !start_read(l.first + e, ReadUrgency::ahead)) return;
+  for (const int32_t e : std::exchange(ahead_, {})) {
+    if (experts_[static_cast<size_t>(e)].slot >= 0) continue;
+    if (room-- <= 0 || !start_read(e, ReadUrgency::ahead)) return;
     ++counters_.prefetched;
   }
 }
@@ -182,6 +187,7 @@ class ExpertCache::Lease final : public ExpertLease {
         hold_present(e.slot);
     }
     start_missing();
+    if (missing_.empty()) cache_.read_ahead();
   }
 
   ~Lease() override {

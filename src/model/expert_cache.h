@@ -63,8 +63,9 @@ class ExpertCache {
   std::unique_ptr<ExpertSource> source(int64_t layer);
 
   /// A hint that `layer` will probably be asked for these experts (the likeliest first, without duplicates)
-  /// before any other layer is. Never waits, and takes no slot from experts that someone holds or waits for.
-  /// Starts reading only where hints for the layer have mostly been right: a wrong one costs bandwidth.
+  /// after one more layer. Never waits. Reading starts when that other layer has been asked for its own
+  /// experts, so that these lose no slot and no time to the guess, and only where hints for the layer have
+  /// mostly been right: a wrong one costs bandwidth.
   void expect(int64_t layer, std::span<const int32_t> experts);
 
   ExpertCounters counters() const;
@@ -103,6 +104,7 @@ class ExpertCache {
   double used_now(double value) const;
   void score_forecast(Layer& layer, std::span<const int32_t> experts);
   int32_t find_slot();
+  void read_ahead();
   void settle();
   bool settle(int32_t slot);
   bool start_read(int32_t expert, ReadUrgency urgency);
@@ -122,6 +124,7 @@ class ExpertCache {
   std::vector<Slot> slots_;
   std::vector<int32_t> empty_;                      // slots
   std::vector<int32_t> loading_;                    // slots
+  std::vector<int32_t> ahead_;                      // experts to read when those asked for are on their way
   std::set<std::pair<double, int32_t>> evictable_;  // value and slot: ready, and held by nobody
   int64_t takes_ = 0;
   ExpertCounters counters_;
