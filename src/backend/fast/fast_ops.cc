@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "backend/cpu/exact_ops.h"
+#include "backend/fast/operations.h"
 
 namespace fathom {
 namespace {
@@ -14,12 +16,20 @@ namespace {
 class FastCpuOps final : public ExactCpuOps {
  public:
   FastCpuOps(int num_threads, Isa isa)
-      : ExactCpuOps(num_threads), name_(fmt::format("cpu-{}", isa_name(isa))) {}
+      : ExactCpuOps(num_threads),
+        name_(fmt::format("cpu-{}", isa_name(isa))),
+        worker_(static_cast<size_t>(num_threads)),
+        fast_{ExactCpuOps::context().pool, isa, fast::row_kernels(isa), scratch_, worker_} {}
 
   std::string_view name() const override { return name_; }
 
+  void rms_norm(const RmsNormParams& p) override { fast::rms_norm(fast_, p); }
+
  private:
   std::string name_;
+  fast::Scratch scratch_;
+  std::vector<fast::Scratch> worker_;
+  fast::Context fast_;
 };
 
 }  // namespace
