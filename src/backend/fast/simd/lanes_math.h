@@ -6,8 +6,20 @@
 
 namespace fathom::fast::FATHOM_ISA {
 
-// 2^n of whole numbers -126 <= n <= 127.
-FATHOM_SIMD f32x16 power_of_two(i32x16 n) { return float_of_bits(bits_of(n + splat_i32(127)) << 23); }
+/// p * 2^n for whole numbers |n| <= 252, rounded once for 1 <= p < 2 or so; for NaN n, p as it is.
+FATHOM_SIMD f32x16 scale(f32x16 p, f32x16 n) {
+#if FATHOM_NATIVE_BYTES == 64
+  return (f32x16)_mm512_scalef_ps((__m512)p, (__m512)n);
+#else
+  // In two factors, neither of which leaves the normal numbers.
+  const i32x16 whole = to_i32(select(n == n, n, splat(0.0f)));
+  const i32x16 half = whole >> 1;
+  const auto power = [](i32x16 e) __attribute__((always_inline)) {
+    return float_of_bits(bits_of(e + splat_i32(127)) << 23);
+  };
+  return (p * power(half)) * power(whole - half);
+#endif
+}
 
 /// e^x: within 2 ulp, 1 with FMA (subnormal results: half a step more); +-inf as they should be, NaN stays
 /// NaN.
@@ -26,10 +38,7 @@ FATHOM_SIMD f32x16 exp(f32x16 x) {
   p = p * r + splat(4.99999851e-1f);
   p = p * r + splat(1.0f);
   p = p * r + splat(1.0f);
-  // 2^n in two factors, so that neither leaves the normal numbers and a subnormal result is rounded once.
-  const i32x16 whole = to_i32(select(n == n, n, splat(0.0f)));
-  const i32x16 half = whole >> 1;
-  return (p * power_of_two(half)) * power_of_two(whole - half);
+  return scale(p, n);
 }
 
 /// 1 / (1 + e^-x): within 2.5 ulp; 0 where e^-x is past the largest float (the true value is subnormal).
