@@ -23,7 +23,27 @@ class FastCpuOps final : public ExactCpuOps {
 
   std::string_view name() const override { return name_; }
 
+  void embed(const EmbedParams& p) override {
+    if (p.table.dtype == DType::bf16)
+      fast::embed(fast_, p);
+    else
+      ExactCpuOps::embed(p);
+  }
+  void hyper_mix(const HyperMixParams& p) override { fast::hyper_mix(fast_, p); }
+  void collapse_norm(const CollapseNormParams& p) override { fast::collapse_norm(fast_, p); }
+  void expand(const ExpandParams& p) override { fast::expand(fast_, p); }
   void rms_norm(const RmsNormParams& p) override { fast::rms_norm(fast_, p); }
+  void rope(const RopeParams& p) override { fast::rope(fast_, p); }
+  void pack_window(const PackWindowParams& p) override { fast::pack_window(fast_, p); }
+  void pool_groups(const PoolGroupsParams& p) override { fast::pool_groups(fast_, p); }
+  void store_records(const StoreRecordsParams& p) override { fast::store_records(fast_, p); }
+  void index_query(const IndexQueryParams& p) override { fast::index_query(fast_, p); }
+  void engram_write(const EngramWriteParams& p) override { fast::engram_write(fast_, p); }
+  void draft_feature(const DraftFeatureParams& p) override { fast::draft_feature(fast_, p); }
+  void patch_rope(const PatchRopeParams& p) override { fast::patch_rope(fast_, p); }
+  void add(const AddParams& p) override { fast::add(fast_, p); }
+  void gated_silu(const GatedSiluParams& p) override { fast::gated_silu(fast_, p); }
+  void gelu(const GeluParams& p) override { fast::gelu(fast_, p); }
 
  private:
   std::string name_;
