@@ -37,7 +37,6 @@ constexpr NotYet not_yet[] = {
     {"bench", "this version has no benchmark"},
     {"--device", "this version runs on the CPU only"},
     {"--devices", "this version runs on the CPU only"},
-    {"--memory", "this version leaves the weights in the mapped files, without a budget"},
 };
 
 // What people will try that has its place in the design but is not built: say so instead of "not expected".
