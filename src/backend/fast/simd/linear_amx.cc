@@ -131,6 +131,10 @@ struct alignas(64) TileConfig {
   uint8_t rows[16] = {};
 };
 
+// g++ does not know that tile instructions read and write memory: between them and other accesses to the same
+// memory this keeps both in their places.
+FATHOM_INLINE void order_tiles() { asm volatile("" ::: "memory"); }
+
 // 0 to 3: sums [16 weight rows, width]; 4, 5: weights; 6, 7: input pairs.
 void configure(int64_t width) {
   TileConfig config;
@@ -138,6 +142,7 @@ void configure(int64_t width) {
     config.rows[i] = tile_rows;
     config.row_bytes[i] = static_cast<uint16_t>(i == 4 || i == 5 ? 64 : 4 * width);
   }
+  order_tiles();
   _tile_loadconfig(&config);
 }
 
@@ -184,6 +189,7 @@ FATHOM_INLINE void tiles(const uint16_t* weights, const uint16_t* x, int64_t blo
 
 void strip_slice(const Work& work, const ArrangedRows& x, int64_t width, int64_t first, int64_t columns) {
   const int64_t blocks = (x.rows + tile_rows - 1) / tile_rows;
+  order_tiles();
   int64_t b = 0;
   for (; b + 2 <= blocks; b += 2)
     tiles<true>(work.weights, x.data + b * x.block_stride + first * width, x.block_stride, width, columns,
