@@ -56,7 +56,8 @@ TEST(RowOps, RmsNormOfSpecialValues) {
 struct Hyper {
   int64_t rows, copies, dim;
 };
-const Hyper hypers[] = {{3, 4, 64}, {5, 4, 96}, {2, 4, 5120}, {37, 4, 288}, {3, 2, 128}, {4, 1, 40}, {3, 3, 544}};
+const Hyper hypers[] = {{3, 4, 64},  {5, 4, 96}, {2, 4, 5120}, {37, 4, 288},
+                        {3, 2, 128}, {4, 1, 40}, {3, 3, 544}};
 
 void check_hyper_mix(const Hyper& h, bool special) {
   std::mt19937 random(static_cast<uint32_t>(h.dim));
@@ -76,8 +77,8 @@ void check_hyper_mix(const Hyper& h, bool special) {
           HostTensor<float> pre({count, h.copies});
           HostTensor<float> post({count, h.copies});
           HostTensor<float> comb({count, h.copies, h.copies});
-          ops.hyper_mix({in.view(), fn.view(), base.view(), scale.view(), 1e-20, 1e-6, 20, pre.ref(), post.ref(),
-                         comb.ref()});
+          ops.hyper_mix({in.view(), fn.view(), base.view(), scale.view(), 1e-20, 1e-6, 20, pre.ref(),
+                         post.ref(), comb.ref()});
           return part == 0 ? pre.values : part == 1 ? post.values : comb.values;
         },
         2e-5);
