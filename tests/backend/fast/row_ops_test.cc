@@ -212,5 +212,61 @@ TEST(RowOps, EngramWrite) {
   check_engram({6, 4, 96}, true);
 }
 
+struct Router {
+  RouterScore score;
+  int64_t rows, dim, experts, chosen;
+  bool images;
+};
+
+// The experts, then their weights.
+void check_route(const Router& c) {
+  std::mt19937 random(static_cast<uint32_t>(c.experts));
+  const std::vector<bf16> x = bf16_normals(random, c.rows * c.dim);
+  HostTensor<bf16> gate({c.experts, c.dim}, bf16_normals(random, c.experts * c.dim, 0.1f));
+  HostTensor<float> bias({c.experts}, normals(random, c.experts));
+  HostTensor<bf16> image_bias({c.experts}, bf16_normals(random, c.experts));
+  std::vector<uint8_t> images(static_cast<size_t>(c.rows));
+  for (size_t i = 0; i < images.size(); i += 3) images[i] = 1;
+  for (bool weights : {false, true}) {
+    check_rows(
+        c.rows,
+        [&](Ops& ops, int64_t first, int64_t count) {
+          HostTensor<bf16> in({count, c.dim}, rows_of(x, first, count, c.dim));
+          HostTensor<uint8_t> at({count}, rows_of(images, first, count, 1));
+          HostTensor<int32_t> chosen({count, c.chosen});
+          HostTensor<float> w({count, c.chosen});
+          RouteParams p{in.view(), gate.view(), bias.view(), {}, {}, c.score, 2.5, chosen.ref(), w.ref()};
+          if (c.images) {
+            p.image_bias = image_bias.view();
+            p.image_rows = at.view();
+          }
+          EXPECT_TRUE(ops.route(p).has_value());
+          return weights ? w.values : std::vector<float>(chosen.values.begin(), chosen.values.end());
+        },
+        weights ? 1e-4 : 0);
+  }
+}
+
+TEST(RowOps, Route) {
+  for (RouterScore score : {RouterScore::sqrtsoftplus, RouterScore::sigmoid, RouterScore::softmax}) {
+    check_route({score, 11, 256, 384, 6, true});
+    check_route({score, 5, 64, 9, 2, false});
+    check_route({score, 4, 32, 4, 1, true});
+  }
+}
+
+TEST(RowOps, RouteSaysWhenAScoreIsNan) {
+  HostTensor<bf16> x({1, 32});
+  x.values[4] = to_bf16(nan);
+  HostTensor<bf16> gate({8, 32});
+  HostTensor<float> bias({8});
+  HostTensor<int32_t> experts({1, 2});
+  HostTensor<float> weights({1, 2});
+  const auto ops = make_fast_cpu_ops(1);
+  const Status done = ops->route(
+      {x.view(), gate.view(), bias.view(), {}, {}, RouterScore::sigmoid, 1, experts.ref(), weights.ref()});
+  ASSERT_FALSE(done.has_value());
+}
+
 }  // namespace
 }  // namespace fathom

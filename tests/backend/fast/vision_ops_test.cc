@@ -94,5 +94,40 @@ TEST(VisionOps, PatchRope) {
   }
 }
 
+TEST(VisionOps, GatherCells) {
+  struct Image {
+    int64_t rows, cols, dim, ratio;
+  };
+  for (const Image& image : {Image{6, 4, 8, 2}, {5, 7, 33, 3}, {1, 1, 1, 2}, {9, 9, 2, 9}}) {
+    HostTensor<bf16> patches({image.rows * image.cols, image.dim},
+                             wide_values(image.rows * image.cols * image.dim, 6));
+    const auto up = [&](int64_t n) { return (n + image.ratio - 1) / image.ratio; };
+    check_rows(
+        up(image.rows) * up(image.cols),
+        [&](Ops& ops, int64_t first, int64_t count) {
+          HostTensor<bf16> out({count, image.dim * image.ratio * image.ratio});
+          ops.gather_cells({patches.view(), image.cols, image.ratio, first, out.ref()});
+          return floats(out.values);
+        },
+        0);
+  }
+}
+
+TEST(VisionOps, PlaceRows) {
+  const std::vector<bf16> x = wide_values(5 * 37, 7);
+  for (bool f32 : {false, true}) {
+    check_rows(
+        5,
+        [&](Ops& ops, int64_t first, int64_t count) {
+          HostTensor<bf16> narrow({count, 37}, rows_of(x, first, count, 37));
+          HostTensor<float> wide({count, 37}, floats(narrow.values));
+          HostTensor<bf16> stream({count, 3, 37});
+          ops.place_rows({f32 ? wide.view() : narrow.view(), stream.ref()});
+          return floats(stream.values);
+        },
+        0);
+  }
+}
+
 }  // namespace
 }  // namespace fathom
