@@ -66,27 +66,36 @@ bool any_odd(const uint16_t* odd, int64_t groups) {
   return std::any_of(odd, odd + groups, [](uint16_t o) { return o != 0; });
 }
 
-// n scores at ascending positions to the row's choice.
-void add_scores(const IndexTask& task, const float* scores, const int32_t* positions, int64_t n,
-                int64_t visible, float* maxima, RowChoice& choice) {
-  const IndexKernels& kernels = task.kernels;
-  for (int64_t i = kernels.find_above(scores, 0, n, choice.keys.threshold()); i < n;
-       i = kernels.find_above(scores, i + 1, n, choice.keys.threshold())) {
-    if (scores[i] != scores[i])
-      task.bad_score = true;
-    else
-      choice.keys.add(scores[i], positions[i]);
+// n scores to `best`, the i-th of index index_at(i), ascending. True when one is NaN.
+template <class IndexAt>
+bool add_scores(const IndexKernels& kernels, const float* scores, int64_t n, const IndexAt& index_at,
+                BestScores& best) {
+  bool bad = false;
+  for (int64_t i = kernels.find_above(scores, 0, n, best.threshold()); i < n;
+       i = kernels.find_above(scores, i, n, best.threshold())) {
+    const int64_t end = std::min(i + BestScores::chunk, n);
+    for (int64_t j = i; j < end; ++j) bad = bad || scores[j] != scores[j];
+    best.add(scores + i, end - i, [&](int64_t j) { return index_at(i + j); });
+    i = end;
   }
+  return bad;
+}
+
+void add_keys(const IndexTask& task, const TileMemory& memory, const int32_t* positions, int64_t n,
+              int64_t visible, RowChoice& choice) {
+  if (add_scores(
+          task.kernels, memory.scores, n, [&](int64_t i) { return positions[i]; }, choice.keys))
+    task.bad_score = true;
   if (!task.has_blocks()) return;
   const int64_t size = task.block_size();
   const int64_t num_blocks = (n + size - 1) / size;
   const int64_t first = positions[0] / size;
   const int64_t newest = (visible - 1) / size;
-  kernels.block_maxima(scores, n, size, maxima);
-  if (first + num_blocks > newest) maxima[newest - first] = INFINITY;
-  for (int64_t b = kernels.find_above(maxima, 0, num_blocks, choice.blocks.threshold()); b < num_blocks;
-       b = kernels.find_above(maxima, b + 1, num_blocks, choice.blocks.threshold()))
-    choice.blocks.add(maxima[b], static_cast<int32_t>(first + b));
+  task.kernels.block_maxima(memory.scores, n, size, memory.maxima);
+  if (first + num_blocks > newest) memory.maxima[newest - first] = INFINITY;
+  add_scores(
+      task.kernels, memory.maxima, num_blocks, [&](int64_t b) { return static_cast<int32_t>(first + b); },
+      choice.blocks);
 }
 
 }  // namespace
@@ -151,7 +160,7 @@ void choose_in_tiles(const IndexTask& task, const IndexRows& rows, const RowQuer
                            memory.scores);
       if (odd || queries[r].prepared == nullptr)
         score_plainly(task, queries[r], {n, tile.records, tile.positions}, memory.odd, memory.scores);
-      add_scores(task, memory.scores, tile.positions, n, visible, memory.maxima, choices[r]);
+      add_keys(task, memory, tile.positions, n, visible, choices[r]);
       ahead = nullptr;
     }
   }

@@ -15,6 +15,24 @@ using cpu::elements;
 constexpr int64_t keys_at_once = 128;
 constexpr int64_t choice_memory = 8 << 20;  // bytes, over all workers, unless one row's choices take more
 
+// Ascending; `spare` has n elements. A few bytes at a time, since a comparing sort mispredicts half of its
+// comparisons.
+void sort_indices(int32_t* x, int64_t n, int32_t* spare) {
+  int32_t largest = 0;
+  for (int64_t i = 0; i < n; ++i) largest = std::max(largest, x[i]);
+  int32_t* from = x;
+  int32_t* to = spare;
+  for (int shift = 0; largest >> shift != 0; shift += 8) {
+    int32_t starts[257] = {};
+    for (int64_t i = 0; i < n; ++i) ++starts[(from[i] >> shift & 255) + 1];
+    for (int i = 0; i < 256; ++i) starts[i + 1] += starts[i];
+    for (int64_t i = 0; i < n; ++i) to[starts[from[i] >> shift & 255]++] = from[i];
+    std::swap(from, to);
+    if (shift == 24) break;
+  }
+  if (from != x) std::copy_n(from, n, x);
+}
+
 class Selection {
  public:
   Selection(const Context& context, const IndexTask& task)
@@ -107,11 +125,10 @@ class Selection {
       const BestScores& part = choices[w][row].*which;
       end = std::copy_n(part.data(), part.count(), end);
     }
-    if (count > k)
-      std::nth_element(all, all + k, end, [](const Scored& a, const Scored& b) { return a.better_than(b); });
+    if (count > k) select_largest(all, k, count);
     count = std::min(count, k);
-    for (int64_t i = 0; i < count; ++i) out[i] = all[i].index;
-    std::sort(out, out + count);
+    for (int64_t i = 0; i < count; ++i) out[i] = index_of(all[i]);
+    sort_indices(out, count, scratch.take<int32_t>(Scratch::hidden, count));
     return static_cast<int32_t>(count);
   }
 
@@ -166,7 +183,7 @@ Status index_select(const Context& context, const IndexSelectParams& p) {
            : selection.rows_at_once();
   int64_t count = 0;
   for (const RowSpan& span : p.spans) count += (span.num_rows + at_once - 1) / at_once;
-  auto* all = context.scratch.take<IndexRows>(Scratch::hidden, count);
+  auto* all = context.scratch.take<IndexRows>(Scratch::up, count);
   IndexRows* end = all;
   for (size_t s = 0; s < p.spans.size(); ++s)
     for (int64_t r = 0; r < p.spans[s].num_rows; r += at_once)
