@@ -25,6 +25,7 @@ class FastCpuOps final : public ExactCpuOps {
 
   void rms_norm(const RmsNormParams& p) override { fast::rms_norm(fast_, p); }
 
+  void sparse_attention(const SparseAttentionParams& p) override { fast::sparse_attention(fast_, p); }
   Status index_select(const IndexSelectParams& p) override {
     return fast::can_select(p) ? fast::index_select(fast_, p) : ExactCpuOps::index_select(p);
   }

@@ -15,4 +15,7 @@ void rms_norm(const Context&, const RmsNormParams&);
 bool can_select(const IndexSelectParams&);
 Status index_select(const Context&, const IndexSelectParams&);
 
+// sparse_attention.cc
+void sparse_attention(const Context&, const SparseAttentionParams&);
+
 }  // namespace fathom::fast

@@ -1,7 +1,6 @@
 // The narrow part of the index scores by AMX: 16 heads times 16 keys in a tile, 64 values a step. Everything
 // else is AVX-512's, and so are the bits of every score: the sums are exact integers.
-#include <immintrin.h>
-
+#include "backend/fast/simd/amx_tiles.h"
 #include "backend/fast/simd/index_integers.h"
 #include "backend/fast/simd/vec.h"
 
@@ -10,16 +9,6 @@ namespace {
 
 constexpr int64_t tile_heads = 16;
 constexpr int64_t tile_values = 64;
-
-struct alignas(64) TileConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-// Not on the stack: g++ does not see that the configuration is read.
-const TileConfig whole_tiles;
 
 // Tiles 0 and 1: sums of the heads' halves; 2 and 3: the values' halves of the keys; 4 to 7: of the queries.
 FATHOM_SIMD void load_queries(const IntegerQuery& q) {
@@ -64,7 +53,7 @@ void score(const uint8_t* query, const uint8_t* keys, int64_t groups, const uint
   const bool fits = (q.dim == tile_values || q.dim == 2 * tile_values) &&
                     (q.num_narrow == tile_heads || q.num_narrow == 2 * tile_heads);
   if (!fits) return avx512::index_score(query, keys, groups, next, scores);
-  _tile_loadconfig(&whole_tiles);
+  configure_tiles();
   load_queries(q);
   alignas(64) int32_t sums[2][2 * tile_heads * 16];  // two, so that one group need not wait for the other
   for (int64_t g = 0; g < groups; ++g, keys += integer_keys_bytes(q.dim), scores += 16) {
