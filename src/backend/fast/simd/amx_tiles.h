@@ -20,6 +20,10 @@ struct alignas(64) TileConfig {
 // Not on the stack: g++ does not see that the configuration is read.
 static const TileConfig whole_tiles;
 
+// To be called between writing what a tile is loaded from and loading it: g++'s loads do not say that they
+// read memory, so that the writes might come later, or never.
+FATHOM_SIMD void publish_to_tiles() { asm volatile("" ::: "memory"); }
+
 FATHOM_SIMD void configure_tiles() { _tile_loadconfig(&whole_tiles); }
 
 }  // namespace fathom::fast::FATHOM_ISA

@@ -90,6 +90,7 @@ void attend(const uint8_t* query, const uint8_t* tile, int64_t num_keys, int64_t
       store_bf16(reinterpret_cast<bf16*>(weights) + h * attention_tile + k, load(row + k));
   }
   rescale(sums, dim);
+  publish_to_tiles();
   const uint8_t* values = tile + score_keys_bytes(dim);
   for (int64_t i = 0; i < dim; i += 32, values += attention_tile / 2 * value_row_bytes)
     add_values(weights, values, whole, dim, sums.values + i);
