@@ -2,20 +2,30 @@
 
 namespace fathom::fast {
 
+#define FATHOM_ADD_ROW_KERNELS(isa)     \
+  do {                                  \
+    isa::add_norm_kernels(kernels);     \
+    isa::add_hyper_kernels(kernels);    \
+    isa::add_rotate_kernels(kernels);   \
+    isa::add_quantize_kernels(kernels); \
+    isa::add_element_kernels(kernels);  \
+    isa::add_route_kernels(kernels);    \
+  } while (false)
+
 RowKernels row_kernels(Isa isa) {
   RowKernels kernels{};
   switch (isa) {
 #if defined(__x86_64__)
     case Isa::amx:
     case Isa::avx512:
-      avx512::add_norm_kernels(kernels);
+      FATHOM_ADD_ROW_KERNELS(avx512);
       break;
     case Isa::avx2:
-      avx2::add_norm_kernels(kernels);
+      FATHOM_ADD_ROW_KERNELS(avx2);
       break;
 #endif
     default:
-      portable::add_norm_kernels(kernels);
+      FATHOM_ADD_ROW_KERNELS(portable);
       break;
   }
   return kernels;

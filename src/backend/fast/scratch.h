@@ -17,6 +17,7 @@ class Scratch {
   enum Slot {
     weights,
     more_weights,
+    products,
     partial,
     rotation,
     row,
@@ -25,8 +26,15 @@ class Scratch {
     up,
     hidden,
     result,
+    sum,
     keys,
+    values,
     queries,
+    scores,
+    panel,
+    sums,
+    grid,
+    arranged_hidden,
     num_slots
   };
 

@@ -3,11 +3,9 @@
 // With many rows each worker takes whole rows, a tile of keys at a time. With few, workers first share out
 // the unpacking of a row's keys, then its heads. Either way a row goes through the same tiles in the same
 // order.
-#include <cmath>
-
-#include "backend/cpu/context.h"
 #include "backend/fast/attention_kernels.h"
 #include "backend/fast/operations.h"
+#include "backend/fast/rotation.h"
 #include "backend/fast/weights.h"
 #include "tensor/cache_layout.h"
 
@@ -38,10 +36,9 @@ class SparseAttention {
         heads_(p.q.shape[1]),
         dim_(p.q.shape[2]),
         blocks_((heads_ + kernels_.head_block - 1) / kernels_.head_block),
-        pairs_(p.freqs.shape[0]),
         sinks_(floats_of(context, p.sink, heads_, Scratch::weights)) {
     FATHOM_CHECK_EQ(dim_ % 32, 0);
-    FATHOM_CHECK_LE(2 * pairs_, dim_);
+    FATHOM_CHECK_LE(2 * p.freqs.shape[0], dim_);
     int64_t longest = 0;
     for (const RowSpan& s : p.spans) longest = std::max(longest, p.block ? s.num_rows : 0);
     const int64_t picked = p.compressed.empty() ? 0 : p.picked.shape[1];
@@ -65,7 +62,7 @@ class SparseAttention {
           for (int64_t b = 0; b < blocks_; ++b)
             kernels_.attend(query(queries, b), tile, keys.in_tile(t), dim_, state(states, b));
         }
-        const float* rotation = rotate(r, scratch);
+        const RowRotation rotation = inverse_rotation(r, scratch);
         for (int64_t b = 0; b < blocks_; ++b) finish(r, b, state(states, b), rotation);
       }
     });
@@ -133,18 +130,16 @@ class SparseAttention {
                    to_query, to_state);
   }
 
-  // Cosines, then sines, of a row's inverse rotation.
-  const float* rotate(int64_t r, Scratch& scratch) const {
-    const cpu::Rotation rotation(elements<int32_t>(p_.positions)[r], p_.freqs, true);
-    auto* out = scratch.take<float>(Scratch::rotation, 2 * pairs_);
-    std::copy_n(rotation.cosine.data(), pairs_, out);
-    std::copy_n(rotation.sine.data(), pairs_, out + pairs_);
-    return out;
+  void finish(int64_t r, int64_t b, const uint8_t* from, const RowRotation& inverse) const {
+    bf16* out = elements<bf16>(p_.out) + (r * heads_ + b * kernels_.head_block) * dim_;
+    kernels_.finish(from, block_heads(b), dim_, out);
+    inverse.apply(out, block_heads(b), dim_);
   }
 
-  void finish(int64_t r, int64_t b, const uint8_t* from, const float* rotation) const {
-    kernels_.finish(from, block_heads(b), dim_, rotation, rotation + pairs_, pairs_,
-                    elements<bf16>(p_.out) + (r * heads_ + b * kernels_.head_block) * dim_);
+  RowRotation inverse_rotation(int64_t r, Scratch& scratch) const {
+    RowRotation rotation(context_, p_.freqs, scratch);
+    rotation.set(elements<int32_t>(p_.positions)[r], true);
+    return rotation;
   }
 
   void row_by_heads(int32_t s, int64_t r) const {
@@ -152,7 +147,7 @@ class SparseAttention {
     const RowKeys keys = list_keys(s, r, scratch.take<AttentionKey>(Scratch::input, padded_keys()));
     const int64_t tile_bytes = kernels_.tile_bytes(dim_);
     auto* tiles = scratch.take<uint8_t>(Scratch::keys, padded_keys() / attention_tile * tile_bytes);
-    const float* rotation = rotate(r, scratch);
+    const RowRotation rotation = inverse_rotation(r, scratch);
     const int64_t last = keys.tiles() - 1;
     const int64_t groups = last * groups_per_tile + keys.groups_in_tile(last);
     context_.pool.parallel_for(groups, 4, [&](int64_t begin, int64_t end) {
@@ -175,7 +170,7 @@ class SparseAttention {
   const Context& context_;
   const SparseAttentionParams& p_;
   AttentionKernels kernels_;
-  int64_t heads_, dim_, blocks_, pairs_;
+  int64_t heads_, dim_, blocks_;
   const float* sinks_;
   int64_t max_keys_;
 };

@@ -115,9 +115,8 @@ void attend(const uint8_t* query, const uint8_t* tile, int64_t num_keys, int64_t
     add_values(scores, values + i, num_keys, sums.rescale, dim, sums.values + i);
 }
 
-void finish(const uint8_t* state, int64_t num_heads, int64_t dim, const float* cosine, const float* sine,
-            int64_t pairs, bf16* out) {
-  finish_attention(place_attention_state(state, heads), num_heads, dim, cosine, sine, pairs, out);
+void finish(const uint8_t* state, int64_t num_heads, int64_t dim, bf16* out) {
+  finish_attention(place_attention_state(state, heads), num_heads, dim, out);
 }
 
 }  // namespace

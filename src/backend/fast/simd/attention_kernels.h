@@ -37,9 +37,8 @@ struct AttentionKernels {
   /// The first `num_keys` keys of a tile; the last group they reach into is unpacked whole, and so is the one
   /// after it when that makes their number even.
   void (*attend)(const uint8_t* query, const uint8_t* tile, int64_t num_keys, int64_t dim, uint8_t* state);
-  /// out: bf16 [heads, dim], the last 2 * pairs values of each head rotated.
-  void (*finish)(const uint8_t* state, int64_t heads, int64_t dim, const float* cosine, const float* sine,
-                 int64_t pairs, bf16* out);
+  /// out: bf16 [heads, dim].
+  void (*finish)(const uint8_t* state, int64_t heads, int64_t dim, bf16* out);
 };
 
 namespace portable {

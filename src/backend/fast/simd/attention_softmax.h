@@ -65,27 +65,10 @@ FATHOM_SIMD void weigh(float* scores, int64_t num_keys, float scale, int64_t hea
   state.largest[head] = now;
 }
 
-// Rounds as the exact path does: to bf16, rotated, again.
-FATHOM_SIMD void finish_attention(const AttentionState& state, int64_t heads, int64_t dim,
-                                  const float* cosine, const float* sine, int64_t pairs, bf16* out) {
-  const int64_t plain = dim - 2 * pairs;
-  for (int64_t h = 0; h < heads; ++h, out += dim) {
-    float* x = state.values + h * dim;
+FATHOM_SIMD void finish_attention(const AttentionState& state, int64_t heads, int64_t dim, bf16* out) {
+  for (int64_t h = 0; h < heads; ++h) {
     const f32x16 total = splat(state.total[h]);
-    for (int64_t i = 0; i < dim; i += 16) {
-      const f32x16 v = round_bf16(load(x + i) / total);
-      store(x + i, v);
-      store_bf16(out + i, v);
-    }
-    float* tail = x + plain;
-    for (int64_t i = 0; i < pairs; ++i) {
-      const float a = tail[2 * i];
-      const float b = tail[2 * i + 1];
-      tail[2 * i] = a * cosine[i] - b * sine[i];
-      tail[2 * i + 1] = a * sine[i] + b * cosine[i];
-    }
-    for_lanes(
-        2 * pairs, FATHOM_LANES { store_bf16(out + plain + i, load(tail + i, lanes), lanes); });
+    for (int64_t i = h * dim; i < (h + 1) * dim; i += 16) store_bf16(out + i, load(state.values + i) / total);
   }
 }
 

@@ -138,33 +138,46 @@ FATHOM_SIMD void store_bf16(bf16* to, f32x16 v, FirstLanes n) {
 
 typedef float f32x4 __attribute__((vector_size(16)));
 
-FATHOM_SIMD float sum_parts(f32x4 v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+// Folds lanes j and j + 8, then j and j + 4, j + 2, j + 1.
+template <class Fold>
+FATHOM_SIMD float fold_lanes(f32x4 v, const Fold& fold) {
+  const f32x4 two = fold(v, __builtin_shufflevector(v, v, 2, 3, 0, 1));
+  return fold(two, __builtin_shufflevector(two, two, 1, 0, 3, 2))[0];
+}
 #if FATHOM_NATIVE_BYTES >= 32
 typedef float f32x8 __attribute__((vector_size(32)));
-FATHOM_SIMD float sum_parts(f32x8 v) {
-  return sum_parts(__builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7));
+template <class Fold>
+FATHOM_SIMD float fold_lanes(f32x8 v, const Fold& fold) {
+  return fold_lanes(
+      fold(__builtin_shufflevector(v, v, 0, 1, 2, 3), __builtin_shufflevector(v, v, 4, 5, 6, 7)), fold);
 }
 #endif
 #if FATHOM_NATIVE_BYTES == 64
-FATHOM_SIMD float sum_parts(f32x16 v) {
-  return sum_parts(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
-                   __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15));
+template <class Fold>
+FATHOM_SIMD float fold_lanes(f32x16 v, const Fold& fold) {
+  return fold_lanes(fold(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7),
+                         __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)),
+                    fold);
 }
 #endif
-template <class H>
-FATHOM_SIMD float sum_parts(const Twice<H>& v) {
-  return sum_parts(v.lo + v.hi);
+template <class H, class Fold>
+FATHOM_SIMD float fold_lanes(const Twice<H>& v, const Fold& fold) {
+  return fold_lanes(fold(v.lo, v.hi), fold);
 }
-/// By halves: lanes j and j + 8, then j and j + 4, j + 2, j + 1.
-FATHOM_SIMD float sum(f32x16 v) { return sum_parts(v); }
+
+FATHOM_SIMD float sum(f32x16 v) {
+  return fold_lanes(
+      v, [](const auto& a, const auto& b) __attribute__((always_inline)) { return a + b; });
+}
 
 /// NaN lanes are left out; -inf when there are only such.
 FATHOM_SIMD float max_lane(f32x16 v) {
-  alignas(64) float lane[16];
-  store(lane, v);
-  float out = -__builtin_inff();
-  for (float x : lane) out = x > out ? x : out;
-  return out;
+  const f32x16 numbers = max(v, splat(-__builtin_inff()));
+  return fold_lanes(
+      numbers, [](const auto& a, const auto& b) __attribute__((always_inline)) {
+        using V = decltype(a + b);
+        return Lanes<V>::select(a > b, a, b);
+      });
 }
 
 }  // namespace fathom::fast::FATHOM_ISA
