@@ -59,8 +59,11 @@ class SparseAttention {
         for (int64_t b = 0; b < blocks_; ++b) start(r, b, query(queries, b), state(states, b));
         for (int64_t t = 0; t < keys.tiles(); ++t) {
           for (int64_t g = 0; g < keys.groups_in_tile(t); ++g) unpack(keys, t, g, tile);
-          for (int64_t b = 0; b < blocks_; ++b)
+          for (int64_t b = 0; b < blocks_; ++b) {
+            const int64_t next = (t + 1) * attention_tile;
+            read_ahead(keys, next + attention_tile * b / blocks_, next + attention_tile * (b + 1) / blocks_);
             kernels_.attend(query(queries, b), tile, keys.in_tile(t), dim_, state(states, b));
+          }
         }
         const RowRotation rotation = inverse_rotation(r, scratch);
         for (int64_t b = 0; b < blocks_; ++b) finish(r, b, state(states, b), rotation);
@@ -124,6 +127,15 @@ class SparseAttention {
     kernels_.unpack(keys.keys + t * attention_tile + group * attention_group, group, dim_, tile);
   }
 
+  // Picked records lie far apart: the processor does not guess them.
+  void read_ahead(const RowKeys& keys, int64_t begin, int64_t end) const {
+    constexpr int64_t line = 64;
+    const int64_t bytes = compressed_record(dim_).bytes();
+    for (int64_t k = begin; k < std::min(end, keys.count); ++k)
+      if (keys.keys[k].compressed)
+        for (int64_t i = 0; i < bytes; i += line) __builtin_prefetch(keys.keys[k].record + i);
+  }
+
   void start(int64_t r, int64_t b, uint8_t* to_query, uint8_t* to_state) const {
     const int64_t first = b * kernels_.head_block;
     kernels_.start(elements<bf16>(p_.q) + (r * heads_ + first) * dim_, sinks_ + first, block_heads(b), dim_,
@@ -151,8 +163,10 @@ class SparseAttention {
     const int64_t last = keys.tiles() - 1;
     const int64_t groups = last * groups_per_tile + keys.groups_in_tile(last);
     context_.pool.parallel_for(groups, 4, [&](int64_t begin, int64_t end) {
-      for (int64_t g = begin; g < end; ++g)
+      for (int64_t g = begin; g < end; ++g) {
+        read_ahead(keys, (g + 1) * attention_group, (g + 2) * attention_group);
         unpack(keys, g / groups_per_tile, g % groups_per_tile, tiles + g / groups_per_tile * tile_bytes);
+      }
     });
     context_.pool.parallel_for_workers(blocks_, 1, [&](int64_t begin, int64_t end, int worker) {
       Scratch& own = context_.worker[static_cast<size_t>(worker)];
