@@ -67,6 +67,10 @@ class FastCpuOps final : public ExactCpuOps {
   void add(const AddParams& p) override { fast::add(fast_, p); }
   void gated_silu(const GatedSiluParams& p) override { fast::gated_silu(fast_, p); }
   void gelu(const GeluParams& p) override { fast::gelu(fast_, p); }
+  void sparse_attention(const SparseAttentionParams& p) override { fast::sparse_attention(fast_, p); }
+  Status index_select(const IndexSelectParams& p) override {
+    return fast::can_select(p) ? fast::index_select(fast_, p) : ExactCpuOps::index_select(p);
+  }
 
  private:
   std::string name_;

@@ -23,6 +23,14 @@ Status expert_layer(const Context&, const ExpertLayerParams&);
 // norm.cc
 void rms_norm(const Context&, const RmsNormParams&);
 
+// index_select.cc
+/// False where only the exact path can: tracing, and shapes that no kernel has.
+bool can_select(const IndexSelectParams&);
+Status index_select(const Context&, const IndexSelectParams&);
+
+// sparse_attention.cc
+void sparse_attention(const Context&, const SparseAttentionParams&);
+
 // hyper.cc
 /// The table must be bf16.
 void embed(const Context&, const EmbedParams&);
