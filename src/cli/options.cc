@@ -25,8 +25,12 @@ uint64_t random_seed() {
 }  // namespace
 
 void ModelFlags::add_to(CLI::App& command) {
-  threads = std::min(available_processors(), max_threads);
   command.add_option("--model", directory, "Model directory, as published")->required()->type_name("DIR");
+  BackendFlags::add_to(command);
+}
+
+void BackendFlags::add_to(CLI::App& command) {
+  threads = std::min(available_processors(), max_threads);
   command.add_option("--threads", threads, "Threads to compute with")
       ->check(CLI::Range(1, max_threads))
       ->capture_default_str();

@@ -28,13 +28,20 @@ std::optional<T> parse_whole(std::string_view text) {
   return value;
 }
 
-struct ModelFlags {
-  std::filesystem::path directory;
+/// What computes.
+struct BackendFlags {
   int threads = 1;
   bool exact = false;
   Isa isa = best_isa();  // of the fast path
 
-  /// --model, --threads (default: as many as this process may use), --exact and --isa.
+  /// --threads (default: as many as this process may use), --exact and --isa.
+  void add_to(CLI::App& command);
+};
+
+struct ModelFlags : BackendFlags {
+  std::filesystem::path directory;
+
+  /// --model and those of BackendFlags.
   void add_to(CLI::App& command);
 };
 
