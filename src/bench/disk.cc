@@ -90,10 +90,11 @@ Result<double> read_at(const FileHandle& file, const std::filesystem::path& path
   }
   std::atomic<int> problem{0};
   const double seconds = run_together(readers, [&](int reader) {
-    for (int i = 0; i < reads; ++i)
-      if (::pread(file.fd, buffers[static_cast<size_t>(reader)].get(), static_cast<size_t>(size),
-                  offset_of(reader, i)) < 0)
-        problem = errno;
+    for (int i = 0; i < reads; ++i) {
+      const ssize_t got = ::pread(file.fd, buffers[static_cast<size_t>(reader)].get(),
+                                  static_cast<size_t>(size), offset_of(reader, i));
+      if (got != size) problem = got < 0 ? errno : EIO;  // cut short meanwhile
+    }
   });
   if (problem != 0) return fail(ErrorCode::io, "{}: {}", path.string(), std::strerror(problem));
   return seconds;

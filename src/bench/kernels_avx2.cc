@@ -12,11 +12,18 @@ constexpr int lanes = 8;
 
 bool supported() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 
+// Equal sums would be one sum to the compiler, and one product: it must not know what they start with.
+void start(__m256 (&sum)[block_rows][block_columns]) {
+  for (auto& row : sum)
+    for (__m256& s : row) asm volatile("" : "+x"(s));
+}
+
 void keep(const __m256 (&sum)[block_rows][block_columns]) { asm volatile("" : : "m"(sum) : "memory"); }
 
 double multiply_registers(int64_t rounds) {
   constexpr int repeats = 16;
   __m256 sum[block_rows][block_columns] = {};
+  start(sum);
   __m256 a = _mm256_set1_ps(1e-3f);
   __m256 b = _mm256_set1_ps(1e-3f);
   for (int64_t i = 0; i < rounds * repeats; ++i) {

@@ -15,11 +15,18 @@ bool supported() {
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16");
 }
 
+// Equal sums would be one sum to the compiler, and one product: it must not know what they start with.
+void start(__m512 (&sum)[block_rows][block_columns]) {
+  for (auto& row : sum)
+    for (__m512& s : row) asm volatile("" : "+v"(s));
+}
+
 void keep(const __m512 (&sum)[block_rows][block_columns]) { asm volatile("" : : "m"(sum) : "memory"); }
 
 double multiply_registers(int64_t rounds) {
   constexpr int repeats = 4;
   __m512 sum[block_rows][block_columns] = {};
+  start(sum);
   __m512i a = _mm512_set1_epi16(0x3A83);  // 1e-3
   __m512i b = a;
   for (int64_t i = 0; i < rounds * repeats; ++i) {

@@ -10,6 +10,8 @@ bool supported() { return true; }
 double multiply_registers(int64_t rounds) {
   constexpr int repeats = 32;
   float sum[num_lanes] = {};
+  // Equal sums would be one sum to the compiler, and one product.
+  for (float& s : sum) asm volatile("" : "+m"(s));
   float a = 0.999f;
   float b = 1e-3f;
   for (int64_t i = 0; i < rounds; ++i) {
