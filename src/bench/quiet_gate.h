@@ -3,7 +3,7 @@
 // Virtual machines are time-sliced: a busy core can lose half its time for seconds, and no counter of the
 // guest shows it. A fixed piece of work on all threads does: it takes longer than it has been seen to take.
 // How much longer still counts as quiet depends on the machine: one loses nothing when it is quiet, another
-// 4 to 10 % to interruptions of 40 microseconds that come all the time, so that no fixed share of lost time
+// 4 to 20 % to interruptions of 40 microseconds that come all the time, so that no fixed share of lost time
 // fits both. The gate therefore learns the quiet state from the probes themselves.
 #pragma once
 
@@ -22,7 +22,7 @@ struct GateClock {
   std::function<double()> probe;  // does the fixed work and gives how long that took
 };
 
-/// The real one: fixed work on `threads` threads at once, about 2 ms.
+/// The real one: fixed work on `threads` threads at once, about 4 ms.
 GateClock real_clock(int threads);
 
 class QuietGate {
