@@ -31,13 +31,15 @@ endfunction()
 
 # Every quoted #include must name a file of this layer or of a layer in `allowed`.
 function(_fathom_check_includes layer allowed)
-  file(GLOB files CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${layer}/*.h" "${CMAKE_SOURCE_DIR}/src/${layer}/*.cc")
+  file(GLOB files CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${layer}/*.h" "${CMAKE_SOURCE_DIR}/src/${layer}/*.cc"
+    "${CMAKE_SOURCE_DIR}/src/${layer}/simd/*.h" "${CMAKE_SOURCE_DIR}/src/${layer}/simd/*.cc")
   foreach(file IN LISTS files)
     # Re-run the configuration when a file's includes change.
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
     file(STRINGS "${file}" lines REGEX "^#include \"")
     foreach(line IN LISTS lines)
       string(REGEX REPLACE "^#include \"(.*)/[^/]*\".*" "\\1" included "${line}")
+      string(REGEX REPLACE "/simd$" "" included "${included}")  # a part of its layer
       if(NOT included STREQUAL layer AND NOT included IN_LIST allowed)
         file(RELATIVE_PATH where "${CMAKE_SOURCE_DIR}" "${file}")
         message(FATAL_ERROR "${where}: ${line}\n  layer '${layer}' may include only: ${layer} ${allowed}")

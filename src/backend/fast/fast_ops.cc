@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "backend/cpu/exact_ops.h"
+#include "backend/fast/operations.h"
 
 namespace fathom {
 namespace {
@@ -14,12 +16,40 @@ namespace {
 class FastCpuOps final : public ExactCpuOps {
  public:
   FastCpuOps(int num_threads, Isa isa)
-      : ExactCpuOps(num_threads), name_(fmt::format("cpu-{}", isa_name(isa))) {}
+      : ExactCpuOps(num_threads),
+        name_(fmt::format("cpu-{}", isa_name(isa))),
+        worker_(static_cast<size_t>(num_threads)),
+        fast_{ExactCpuOps::context().pool, isa, fast::row_kernels(isa), scratch_, worker_} {}
 
   std::string_view name() const override { return name_; }
 
+  void embed(const EmbedParams& p) override {
+    if (p.table.dtype == DType::bf16)
+      fast::embed(fast_, p);
+    else
+      ExactCpuOps::embed(p);
+  }
+  void hyper_mix(const HyperMixParams& p) override { fast::hyper_mix(fast_, p); }
+  void collapse_norm(const CollapseNormParams& p) override { fast::collapse_norm(fast_, p); }
+  void expand(const ExpandParams& p) override { fast::expand(fast_, p); }
+  void rms_norm(const RmsNormParams& p) override { fast::rms_norm(fast_, p); }
+  void rope(const RopeParams& p) override { fast::rope(fast_, p); }
+  void pack_window(const PackWindowParams& p) override { fast::pack_window(fast_, p); }
+  void pool_groups(const PoolGroupsParams& p) override { fast::pool_groups(fast_, p); }
+  void store_records(const StoreRecordsParams& p) override { fast::store_records(fast_, p); }
+  void index_query(const IndexQueryParams& p) override { fast::index_query(fast_, p); }
+  void engram_write(const EngramWriteParams& p) override { fast::engram_write(fast_, p); }
+  void draft_feature(const DraftFeatureParams& p) override { fast::draft_feature(fast_, p); }
+  void patch_rope(const PatchRopeParams& p) override { fast::patch_rope(fast_, p); }
+  void add(const AddParams& p) override { fast::add(fast_, p); }
+  void gated_silu(const GatedSiluParams& p) override { fast::gated_silu(fast_, p); }
+  void gelu(const GeluParams& p) override { fast::gelu(fast_, p); }
+
  private:
   std::string name_;
+  fast::Scratch scratch_;
+  std::vector<fast::Scratch> worker_;
+  fast::Context fast_;
 };
 
 }  // namespace

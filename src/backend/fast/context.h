@@ -1,0 +1,27 @@
+// What every operation of the fast path works with.
+#pragma once
+
+#include <span>
+
+#include "backend/fast/isa.h"
+#include "backend/fast/row_kernels.h"
+#include "backend/fast/scratch.h"
+#include "base/threads.h"
+
+namespace fathom::fast {
+
+struct Context {
+  ThreadPool& pool;
+  Isa isa;
+  RowKernels rows;
+  Scratch& scratch;           // of the operation; not for use inside a parallel body
+  std::span<Scratch> worker;  // one for each of the pool's workers
+};
+
+/// How many rows of `elements` bf16 numbers each are worth another worker: waking it costs microseconds.
+inline int64_t rows_per_item(int64_t elements) {
+  constexpr int64_t worth = 1 << 15;
+  return elements >= worth ? 1 : worth / (elements > 0 ? elements : 1);
+}
+
+}  // namespace fathom::fast

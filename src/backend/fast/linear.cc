@@ -1,0 +1,101 @@
+// Linear layers (spec 1, "Linear layers and their rounding").
+#include <vector>
+
+#include "backend/cpu/kernels.h"
+#include "backend/fast/operations.h"
+#include "backend/fast/product.h"
+#include "backend/fast/weights.h"
+
+namespace fathom::fast {
+
+using cpu::elements;
+
+ArrangedRows arrange_rows(const Context& context, const bf16* x, int64_t stride, int64_t rows, int64_t in,
+                          WeightFormat format, bool quantize) {
+  const int64_t block = context.linear.row_block;
+  const int64_t values = block_values(context, in);
+  auto* out = context.scratch.take<uint16_t>(Scratch::input, num_blocks(context, rows) * values);
+  const int64_t grain = std::max<int64_t>(1, rows_per_item(in) / block);
+  context.pool.parallel_for_workers(num_blocks(context, rows), grain, [&](int64_t begin, int64_t end, int worker) {
+    auto* grid = context.worker[static_cast<size_t>(worker)].take<bf16>(Scratch::row, quantize ? block * in : 0);
+    for (int64_t b = begin; b < end; ++b) {
+      const int64_t count = std::min(block, rows - b * block);
+      for (int64_t r = 0; quantize && r < count; ++r)
+        context.rows.fp8_grid(x + (b * block + r) * stride, in, grid + r * in);
+      arrange_block(
+          context, format, 0, count, in,
+          [&](int64_t r) { return quantize ? grid + r * in : x + (b * block + r) * stride; }, out + b * values);
+    }
+  });
+  return {out, values, rows};
+}
+
+int64_t outs_per_task(const Context& context, int64_t num_out, int64_t rows) {
+  // A panel's worth, or a few for every worker; always a multiple of the rows that kernels stream together.
+  constexpr int64_t most = 96;
+  constexpr int64_t together = 24;
+  if (rows > 4) return num_out > most * context.pool.num_threads() ? most : together;
+  const int64_t share = num_out / (4 * context.pool.num_threads()) / together * together;
+  return std::clamp(share, together, most);
+}
+
+Status linear(const Context& context, const LinearParams& p) {
+  const int64_t rows = p.in.shape[0];
+  const int64_t in = p.weight.in();
+  const int64_t out = p.weight.out();
+  FATHOM_CHECK_EQ(p.in.shape[1], in);
+  FATHOM_CHECK_EQ(p.out.shape[0], rows);
+  FATHOM_CHECK_EQ(p.out.shape[1], out);
+  cpu::will_need(p.weight);
+  const StoredMatrix weight = stored_matrix(p.weight);
+  const ArrangedRows x =
+      arrange_rows(context, elements<bf16>(p.in), in, rows, in, weight.format, p.weight.quantized());
+  bool numbers = true;
+  if (p.out.dtype == DType::f32) {
+    FATHOM_CHECK(p.bias.empty());
+    float* y = elements<float>(p.out);
+    numbers = product(context, weight, 0, out, x, [&](int64_t first, int64_t n, const float* sums) {
+      for (int64_t r = 0; r < rows; ++r) std::copy_n(sums + r * n, n, y + r * out + first);
+    });
+  } else {
+    const float* bias = nullptr;
+    if (!p.bias.empty()) {
+      FATHOM_CHECK_EQ(p.bias.shape[0], out);
+      bias = floats_of(context, p.bias, out, Scratch::weights);
+    }
+    bf16* y = elements<bf16>(p.out);
+    numbers = product(context, weight, 0, out, x, [&](int64_t first, int64_t n, float* sums) {
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t i = 0; bias != nullptr && i < n; ++i) sums[r * n + i] += bias[first + i];
+        context.rows.round_row(sums + r * n, n, y + r * out + first);
+      }
+    });
+  }
+  if (!numbers) return cpu::nan_scale(p.weight);
+  return {};
+}
+
+Status grouped_linear(const Context& context, const GroupedLinearParams& p) {
+  const int64_t rows = p.in.shape[0];
+  const int64_t in = p.weight.in();
+  const int64_t out = p.weight.out();
+  const int64_t group_out = out / p.groups;
+  FATHOM_CHECK_EQ(p.in.shape[1], in * p.groups);
+  FATHOM_CHECK_EQ(p.out.shape[1], out);
+  cpu::will_need(p.weight);
+  const StoredMatrix weight = stored_matrix(p.weight);
+  bf16* y = elements<bf16>(p.out);
+  bool numbers = true;
+  for (int64_t g = 0; g < p.groups; ++g) {
+    const ArrangedRows x = arrange_rows(context, elements<bf16>(p.in) + g * in, in * p.groups, rows, in, weight.format,
+                                        false);
+    numbers &= product(context, weight, g * group_out, group_out, x, [&](int64_t first, int64_t n, const float* sums) {
+      for (int64_t r = 0; r < rows; ++r)
+        context.rows.round_row(sums + r * n, n, y + r * out + g * group_out + first);
+    });
+  }
+  if (!numbers) return cpu::nan_scale(p.weight);
+  return {};
+}
+
+}  // namespace fathom::fast

@@ -1,0 +1,41 @@
+// The row-wise operations of the fast path, one function each, by concept in the .cc files beside.
+//
+// f32 sums in orders that are a row's own; within the bounds of spec 1 (Exactness, fast paths). What is meant
+// to be exact, quantizers and records, is.
+#pragma once
+
+#include "backend/fast/context.h"
+#include "ops/params.h"
+
+namespace fathom::fast {
+
+// norm.cc
+void rms_norm(const Context&, const RmsNormParams&);
+
+// hyper.cc
+/// The table must be bf16.
+void embed(const Context&, const EmbedParams&);
+void hyper_mix(const Context&, const HyperMixParams&);
+void collapse_norm(const Context&, const CollapseNormParams&);
+void expand(const Context&, const ExpandParams&);
+void draft_feature(const Context&, const DraftFeatureParams&);
+
+// rope.cc
+void rope(const Context&, const RopeParams&);
+void index_query(const Context&, const IndexQueryParams&);
+void pack_window(const Context&, const PackWindowParams&);
+void store_records(const Context&, const StoreRecordsParams&);
+
+// pool.cc
+void pool_groups(const Context&, const PoolGroupsParams&);
+
+// engram.cc
+void engram_write(const Context&, const EngramWriteParams&);
+
+// vision.cc
+void add(const Context&, const AddParams&);
+void gated_silu(const Context&, const GatedSiluParams&);
+void gelu(const Context&, const GeluParams&);
+void patch_rope(const Context&, const PatchRopeParams&);
+
+}  // namespace fathom::fast

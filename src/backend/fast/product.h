@@ -1,0 +1,65 @@
+// Input rows made ready for the linear kernels, and the sharing out of a product over the pool.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+
+#include "backend/fast/context.h"
+#include "backend/fast/linear_kernels.h"
+
+namespace fathom::fast {
+
+/// How many blocks `rows` rows make, and values in a block.
+inline int64_t num_blocks(const Context& context, int64_t rows) {
+  return (rows + context.linear.row_block - 1) / context.linear.row_block;
+}
+inline int64_t block_values(const Context& context, int64_t in) {
+  return context.linear.row_block * arranged_columns(in);
+}
+
+/// Arranges a block: rows of `in` bf16 values each, for weights of `format`.
+template <class RowOf>
+void arrange_block(const Context& context, WeightFormat format, int64_t first, int64_t count, int64_t in,
+                   const RowOf& row_of, uint16_t* out) {
+  const uint16_t* rows[largest_row_block] = {};
+  for (int64_t r = 0; r < count; ++r) rows[r] = reinterpret_cast<const uint16_t*>(row_of(first + r));
+  context.linear.arrange(format, rows, count, in, out);
+}
+
+/// bf16 rows, `stride` apart, for one weight format: rounded to the FP8 grid when `quantize` (spec 1, Linear layers), and
+/// arranged. The memory is the operation's scratch, slot `input`.
+ArrangedRows arrange_rows(const Context&, const bf16* x, int64_t stride, int64_t rows, int64_t in, WeightFormat format,
+                          bool quantize);
+
+/// How many weight rows a task takes, so that there is something to share out and a panel is worth its
+/// unpacking.
+int64_t outs_per_task(const Context&, int64_t num_out, int64_t rows);
+
+/// A worker's panel and room for results of `rows` x `outs`.
+struct ProductMemory {
+  uint8_t* panel;
+  float* sums;
+};
+inline ProductMemory product_memory(const Context& context, int worker, int64_t in, int64_t rows, int64_t outs) {
+  Scratch& scratch = context.worker[static_cast<size_t>(worker)];
+  return {scratch.take<uint8_t>(Scratch::panel, context.linear.panel_bytes(in)),
+          scratch.take<float>(Scratch::sums, rows * outs)};
+}
+
+/// Calls store(first output, outputs, sums [rows, outputs]) for all of [0, num_out) of weight rows first + ..; from all workers.
+/// False when a scale was NaN.
+template <class Store>
+bool product(const Context& context, const StoredMatrix& weight, int64_t first, int64_t num_out, const ArrangedRows& x,
+             const Store& store) {
+  std::atomic<bool> numbers{true};
+  const int64_t outs = outs_per_task(context, num_out, x.rows);
+  context.pool.parallel_for_workers(num_out, outs, [&](int64_t begin, int64_t end, int worker) {
+    const int64_t n = end - begin;
+    const ProductMemory memory = product_memory(context, worker, weight.in, x.rows, n);
+    if (!context.linear.multiply(weight, first + begin, n, x, memory.sums, n, memory.panel)) numbers = false;
+    store(begin, n, memory.sums);
+  });
+  return numbers;
+}
+
+}  // namespace fathom::fast
