@@ -4,6 +4,7 @@
 #include <span>
 
 #include "backend/fast/isa.h"
+#include "backend/fast/linear_kernels.h"
 #include "backend/fast/row_kernels.h"
 #include "backend/fast/scratch.h"
 #include "base/threads.h"
@@ -14,6 +15,7 @@ struct Context {
   ThreadPool& pool;
   Isa isa;
   RowKernels rows;
+  LinearKernels linear;
   Scratch& scratch;           // of the operation; not for use inside a parallel body
   std::span<Scratch> worker;  // one for each of the pool's workers
 };

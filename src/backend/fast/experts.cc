@@ -64,7 +64,8 @@ class ExpertRound {
     hidden_ = context_.scratch.take<bf16>(Scratch::hidden, rows * inter_);
     arrange(jobs, &ExpertWeights::w1, Scratch::input, &Job::input,
             [&](const Job& job, int64_t r) { return grid_ + job.rows[static_cast<size_t>(r)] * dim_; });
-    FATHOM_TRY(each(tasks_of(jobs, inter_), [&](const Task& t, int worker) { return gate_and_up(t, worker); }));
+    FATHOM_TRY(
+        each(tasks_of(jobs, inter_), [&](const Task& t, int worker) { return gate_and_up(t, worker); }));
     arrange(jobs, &ExpertWeights::w2, Scratch::arranged_hidden, &Job::hidden,
             [&](const Job& job, int64_t r) { return hidden_ + (job.first_hidden + r) * inter_; });
     return each(tasks_of(jobs, dim_), [&](const Task& t, int worker) { return down(t, worker); });
@@ -86,8 +87,8 @@ class ExpertRound {
 
   // Arranges all jobs' rows, row_of(job, row), for one of their weights.
   template <class RowOf>
-  void arrange(std::vector<Job>& jobs, Weight ExpertWeights::*weight, Scratch::Slot slot, ArrangedRows Job::*to,
-               const RowOf& row_of) {
+  void arrange(std::vector<Job>& jobs, Weight ExpertWeights::*weight, Scratch::Slot slot,
+               ArrangedRows Job::*to, const RowOf& row_of) {
     struct Block {
       const Job* job;
       int64_t first;
@@ -110,8 +111,9 @@ class ExpertRound {
       for (int64_t i = begin; i < end; ++i) {
         const auto& [job, first] = blocks[static_cast<size_t>(i)];
         arrange_block(
-            context_, stored_matrix(job->weights->*weight).format, first, std::min(size, job->count() - first), in,
-            [&, j = job](int64_t r) { return row_of(*j, r); }, out + i * values);
+            context_, stored_matrix(job->weights->*weight).format, first,
+            std::min(size, job->count() - first), in, [&, j = job](int64_t r) { return row_of(*j, r); },
+            out + i * values);
       }
     });
   }
@@ -159,7 +161,8 @@ class ExpertRound {
 };
 
 Job shared_job(const ExpertLayerParams& p, int64_t first_slot) {
-  Job job{.weights = p.shared};
+  Job job;
+  job.weights = p.shared;
   for (int64_t r = 0; r < p.x.shape[0]; ++r) {
     job.rows.push_back(r);
     job.slots.push_back(first_slot + r);
@@ -168,7 +171,8 @@ Job shared_job(const ExpertLayerParams& p, int64_t first_slot) {
 }
 
 Job routed_job(const LoadedExpert& e, const std::vector<ExpertUse>& uses) {
-  Job job{.weights = e.weights};
+  Job job;
+  job.weights = e.weights;
   for (const ExpertUse& use : uses) {
     job.rows.push_back(use.row);
     job.slots.push_back(use.slot);
@@ -177,7 +181,8 @@ Job routed_job(const LoadedExpert& e, const std::vector<ExpertUse>& uses) {
   return job;
 }
 
-// results: bf16 by slot, then the shared expert's by row. Added in ascending order of experts, the shared one last.
+// results: bf16 by slot, then the shared expert's by row. Added in ascending order of experts, the shared one
+// last.
 void sum_results(const Context& context, const ExpertLayerParams& p, const bf16* results) {
   const int64_t dim = p.x.shape[1];
   const int64_t shared = p.x.shape[0] * p.experts.shape[1];

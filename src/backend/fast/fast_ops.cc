@@ -19,7 +19,8 @@ class FastCpuOps final : public ExactCpuOps {
       : ExactCpuOps(num_threads),
         name_(fmt::format("cpu-{}", isa_name(isa))),
         worker_(static_cast<size_t>(num_threads)),
-        fast_{ExactCpuOps::context().pool, isa, fast::row_kernels(isa), scratch_, worker_} {}
+        fast_{ExactCpuOps::context().pool, isa,      fast::row_kernels(isa),
+              fast::linear_kernels(isa),   scratch_, worker_} {}
 
   std::string_view name() const override { return name_; }
 
@@ -32,6 +33,16 @@ class FastCpuOps final : public ExactCpuOps {
   void hyper_mix(const HyperMixParams& p) override { fast::hyper_mix(fast_, p); }
   void collapse_norm(const CollapseNormParams& p) override { fast::collapse_norm(fast_, p); }
   void expand(const ExpandParams& p) override { fast::expand(fast_, p); }
+  Status linear(const LinearParams& p) override {
+    return fast::has_kernel(p.weight) ? fast::linear(fast_, p) : ExactCpuOps::linear(p);
+  }
+  Status grouped_linear(const GroupedLinearParams& p) override {
+    return fast::has_kernel(p.weight) ? fast::grouped_linear(fast_, p) : ExactCpuOps::grouped_linear(p);
+  }
+  Status route(const RouteParams& p) override {
+    return fast::has_kernel({p.gate, {}, {}}) ? fast::route(fast_, p) : ExactCpuOps::route(p);
+  }
+  Status expert_layer(const ExpertLayerParams& p) override { return fast::expert_layer(fast_, p); }
   void rms_norm(const RmsNormParams& p) override { fast::rms_norm(fast_, p); }
   void rope(const RopeParams& p) override { fast::rope(fast_, p); }
   void pack_window(const PackWindowParams& p) override { fast::pack_window(fast_, p); }

@@ -16,17 +16,20 @@ ArrangedRows arrange_rows(const Context& context, const bf16* x, int64_t stride,
   const int64_t values = block_values(context, in);
   auto* out = context.scratch.take<uint16_t>(Scratch::input, num_blocks(context, rows) * values);
   const int64_t grain = std::max<int64_t>(1, rows_per_item(in) / block);
-  context.pool.parallel_for_workers(num_blocks(context, rows), grain, [&](int64_t begin, int64_t end, int worker) {
-    auto* grid = context.worker[static_cast<size_t>(worker)].take<bf16>(Scratch::row, quantize ? block * in : 0);
-    for (int64_t b = begin; b < end; ++b) {
-      const int64_t count = std::min(block, rows - b * block);
-      for (int64_t r = 0; quantize && r < count; ++r)
-        context.rows.fp8_grid(x + (b * block + r) * stride, in, grid + r * in);
-      arrange_block(
-          context, format, 0, count, in,
-          [&](int64_t r) { return quantize ? grid + r * in : x + (b * block + r) * stride; }, out + b * values);
-    }
-  });
+  context.pool.parallel_for_workers(
+      num_blocks(context, rows), grain, [&](int64_t begin, int64_t end, int worker) {
+        auto* grid =
+            context.worker[static_cast<size_t>(worker)].take<bf16>(Scratch::row, quantize ? block * in : 0);
+        for (int64_t b = begin; b < end; ++b) {
+          const int64_t count = std::min(block, rows - b * block);
+          for (int64_t r = 0; quantize && r < count; ++r)
+            context.rows.fp8_grid(x + (b * block + r) * stride, in, grid + r * in);
+          arrange_block(
+              context, format, 0, count, in,
+              [&](int64_t r) { return quantize ? grid + r * in : x + (b * block + r) * stride; },
+              out + b * values);
+        }
+      });
   return {out, values, rows};
 }
 
@@ -87,12 +90,13 @@ Status grouped_linear(const Context& context, const GroupedLinearParams& p) {
   bf16* y = elements<bf16>(p.out);
   bool numbers = true;
   for (int64_t g = 0; g < p.groups; ++g) {
-    const ArrangedRows x = arrange_rows(context, elements<bf16>(p.in) + g * in, in * p.groups, rows, in, weight.format,
-                                        false);
-    numbers &= product(context, weight, g * group_out, group_out, x, [&](int64_t first, int64_t n, const float* sums) {
-      for (int64_t r = 0; r < rows; ++r)
-        context.rows.round_row(sums + r * n, n, y + r * out + g * group_out + first);
-    });
+    const ArrangedRows x =
+        arrange_rows(context, elements<bf16>(p.in) + g * in, in * p.groups, rows, in, weight.format, false);
+    numbers &= product(context, weight, g * group_out, group_out, x,
+                       [&](int64_t first, int64_t n, const float* sums) {
+                         for (int64_t r = 0; r < rows; ++r)
+                           context.rows.round_row(sums + r * n, n, y + r * out + g * group_out + first);
+                       });
   }
   if (!numbers) return cpu::nan_scale(p.weight);
   return {};

@@ -1,13 +1,24 @@
-// The row-wise operations of the fast path, one function each, by concept in the .cc files beside.
+// The operations of the fast path, one function each, by concept in the .cc files beside.
 //
 // f32 sums in orders that are a row's own; within the bounds of spec 1 (Exactness, fast paths). What is meant
 // to be exact, quantizers and records, is.
 #pragma once
 
 #include "backend/fast/context.h"
+#include "base/result.h"
 #include "ops/params.h"
 
 namespace fathom::fast {
+
+// linear.cc; weights must have a kernel (linear_kernels.h)
+Status linear(const Context&, const LinearParams&);
+Status grouped_linear(const Context&, const GroupedLinearParams&);
+
+// route.cc; the gate must have a kernel
+Status route(const Context&, const RouteParams&);
+
+// experts.cc; all experts must have kernels
+Status expert_layer(const Context&, const ExpertLayerParams&);
 
 // norm.cc
 void rms_norm(const Context&, const RmsNormParams&);

@@ -26,10 +26,10 @@ void arrange_block(const Context& context, WeightFormat format, int64_t first, i
   context.linear.arrange(format, rows, count, in, out);
 }
 
-/// bf16 rows, `stride` apart, for one weight format: rounded to the FP8 grid when `quantize` (spec 1, Linear layers), and
-/// arranged. The memory is the operation's scratch, slot `input`.
-ArrangedRows arrange_rows(const Context&, const bf16* x, int64_t stride, int64_t rows, int64_t in, WeightFormat format,
-                          bool quantize);
+/// bf16 rows, `stride` apart, for one weight format: rounded to the FP8 grid when `quantize` (spec 1, Linear
+/// layers), and arranged. The memory is the operation's scratch, slot `input`.
+ArrangedRows arrange_rows(const Context&, const bf16* x, int64_t stride, int64_t rows, int64_t in,
+                          WeightFormat format, bool quantize);
 
 /// How many weight rows a task takes, so that there is something to share out and a panel is worth its
 /// unpacking.
@@ -40,17 +40,18 @@ struct ProductMemory {
   uint8_t* panel;
   float* sums;
 };
-inline ProductMemory product_memory(const Context& context, int worker, int64_t in, int64_t rows, int64_t outs) {
+inline ProductMemory product_memory(const Context& context, int worker, int64_t in, int64_t rows,
+                                    int64_t outs) {
   Scratch& scratch = context.worker[static_cast<size_t>(worker)];
   return {scratch.take<uint8_t>(Scratch::panel, context.linear.panel_bytes(in)),
           scratch.take<float>(Scratch::sums, rows * outs)};
 }
 
-/// Calls store(first output, outputs, sums [rows, outputs]) for all of [0, num_out) of weight rows first + ..; from all workers.
-/// False when a scale was NaN.
+/// Calls store(first output, outputs, sums [rows, outputs]) for all of [0, num_out) of weight rows first +
+/// ..; from all workers. False when a scale was NaN.
 template <class Store>
-bool product(const Context& context, const StoredMatrix& weight, int64_t first, int64_t num_out, const ArrangedRows& x,
-             const Store& store) {
+bool product(const Context& context, const StoredMatrix& weight, int64_t first, int64_t num_out,
+             const ArrangedRows& x, const Store& store) {
   std::atomic<bool> numbers{true};
   const int64_t outs = outs_per_task(context, num_out, x.rows);
   context.pool.parallel_for_workers(num_out, outs, [&](int64_t begin, int64_t end, int worker) {

@@ -4,6 +4,8 @@
 #include <atomic>
 
 #include "backend/cpu/context.h"
+#include "backend/fast/operations.h"
+#include "backend/fast/product.h"
 #include "backend/fast/weights.h"
 
 namespace fathom::fast {
@@ -51,6 +53,19 @@ Status choose_experts(const Context& context, const RouteParams& p, const float*
   });
   if (!numbers) return fail(ErrorCode::format, "{}: expected router scores, found NaN", p.gate.name);
   return {};
+}
+
+Status route(const Context& context, const RouteParams& p) {
+  const int64_t rows = p.x.shape[0];
+  const int64_t dim = p.x.shape[1];
+  const int64_t n = p.gate.shape[0];
+  const StoredMatrix gate = stored_matrix({p.gate, {}, {}});
+  const ArrangedRows x = arrange_rows(context, elements<bf16>(p.x), dim, rows, dim, gate.format, false);
+  auto* logits = context.scratch.take<float>(Scratch::products, rows * n);
+  product(context, gate, 0, n, x, [&](int64_t first, int64_t count, const float* sums) {
+    for (int64_t r = 0; r < rows; ++r) std::copy_n(sums + r * count, count, logits + r * n + first);
+  });
+  return choose_experts(context, p, logits);
 }
 
 }  // namespace fathom::fast

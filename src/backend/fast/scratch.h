@@ -31,6 +31,10 @@ class Scratch {
     values,
     queries,
     scores,
+    panel,
+    sums,
+    grid,
+    arranged_hidden,
     num_slots
   };
 

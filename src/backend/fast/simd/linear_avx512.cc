@@ -1,8 +1,8 @@
 // Linear kernels for AVX-512 with VBMI and BF16.
 //
 // A result is the sum, in a fixed tree, of 16 lanes; a lane adds its column pairs in arranged order
-// (VDPBF16PS). With few rows weights go from memory through registers to the sums; with more they are unpacked to a panel of
-// bf16 rows first, which all input rows then use from the caches.
+// (VDPBF16PS). With few rows weights go from memory through registers to the sums; with more they are
+// unpacked to a panel of bf16 rows first, which all input rows then use from the caches.
 #include <immintrin.h>
 
 #include "backend/fast/simd/linear_kernels.h"
@@ -12,14 +12,14 @@
 namespace fathom::fast::avx512 {
 namespace {
 
-// Codes are looked up as bf16 times 2^64, then the exponent is lowered with unsigned saturation: zero stays zero. A scale code
-// above `largest_scale` would have to raise it and takes the plain way.
+// Codes are looked up as bf16 times 2^64, then the exponent is lowered with unsigned saturation: zero stays
+// zero. A scale code above `largest_scale` would have to raise it and takes the plain way.
 constexpr int base_exponent = 64;
 constexpr int largest_scale = 127 + base_exponent;
 constexpr int nan_scale = 255;
 
 struct Tables {
-  alignas(64) uint16_t fp4[32];    // bf16 of an E2M1 code, twice
+  alignas(64) uint16_t fp4[32];      // bf16 of an E2M1 code, twice
   alignas(64) uint8_t fp8_low[128];  // low and high byte of the bf16 of an E4M3 magnitude
   alignas(64) uint8_t fp8_high[128];
 };
@@ -65,7 +65,7 @@ constexpr Tables tables = make_tables();
 
 // ---- From stored codes to bf16 ----
 
-constexpr int64_t step = arranged_step;       // columns per step: four registers
+constexpr int64_t step = arranged_step;         // columns per step: four registers
 constexpr int64_t blocks_per_step = step / 32;  // scales
 
 struct Lookup {
@@ -102,7 +102,8 @@ struct RowCursor {
 };
 
 FATHOM_INLINE void unpack_fp4(const Lookup& t, const RowCursor& row, int64_t s, __m512i codes, __m512i* w) {
-  const __m512i all = _mm512_set1_epi64(*reinterpret_cast<const long long*>(row.lowering + s * blocks_per_step));
+  const __m512i all =
+      _mm512_set1_epi64(*reinterpret_cast<const long long*>(row.lowering + s * blocks_per_step));
   const __m512i lower = _mm512_shuffle_epi8(all, t.fp4_lanes);
   // Only the five low bits of a word count as an index, and the table holds every code twice.
   w[0] = _mm512_subs_epu16(_mm512_permutexvar_epi16(codes, t.fp4), lower);
@@ -111,7 +112,8 @@ FATHOM_INLINE void unpack_fp4(const Lookup& t, const RowCursor& row, int64_t s, 
   w[3] = _mm512_subs_epu16(_mm512_permutexvar_epi16(_mm512_srli_epi16(codes, 12), t.fp4), lower);
 }
 
-FATHOM_INLINE void unpack_fp8_half(const Lookup& t, RowCursor& row, __m512i codes, __m512i lower, __m512i* w) {
+FATHOM_INLINE void unpack_fp8_half(const Lookup& t, RowCursor& row, __m512i codes, __m512i lower,
+                                   __m512i* w) {
   const __m512i low = _mm512_permutex2var_epi8(t.low0, codes, t.low1);
   const __m512i high = _mm512_permutex2var_epi8(t.high0, codes, t.high1);
   row.nan = _mm512_max_epu8(row.nan, _mm512_add_epi8(codes, codes));
@@ -123,8 +125,10 @@ FATHOM_INLINE void unpack_fp8_half(const Lookup& t, RowCursor& row, __m512i code
   w[1] = _mm512_subs_epu16(_mm512_unpackhi_epi8(low, signed_high), lower);
 }
 
-FATHOM_INLINE void unpack_fp8(const Lookup& t, RowCursor& row, int64_t s, __m512i first, __m512i second, __m512i* w) {
-  const __m512i all = _mm512_set1_epi64(*reinterpret_cast<const long long*>(row.lowering + s * blocks_per_step));
+FATHOM_INLINE void unpack_fp8(const Lookup& t, RowCursor& row, int64_t s, __m512i first, __m512i second,
+                              __m512i* w) {
+  const __m512i all =
+      _mm512_set1_epi64(*reinterpret_cast<const long long*>(row.lowering + s * blocks_per_step));
   unpack_fp8_half(t, row, first, _mm512_shuffle_epi8(all, t.fp8_lanes0), w);
   unpack_fp8_half(t, row, second, _mm512_shuffle_epi8(all, t.fp8_lanes1), w + 2);
 }
@@ -136,13 +140,14 @@ FATHOM_INLINE __mmask32 first_words(int64_t n) {
   return n <= 0 ? 0 : n >= 32 ? ~__mmask32{0} : (__mmask32{1} << n) - 1;
 }
 
-// The four registers of step `s` of a row; `left`: columns from its beginning to the end of the row. A step that is
-// not whole reads no further than that, and its other weights are zero.
+// The four registers of step `s` of a row; `left`: columns from its beginning to the end of the row. A step
+// that is not whole reads no further than that, and its other weights are zero.
 template <WeightFormat format, bool whole>
 FATHOM_INLINE void load_step(const Lookup& t, RowCursor& row, int64_t s, int64_t left, __m512i* w) {
   if constexpr (format == WeightFormat::fp4) {
     const uint8_t* at = row.codes + s * (step / 2);
-    unpack_fp4(t, row, s, whole ? _mm512_loadu_si512(at) : _mm512_maskz_loadu_epi8(first_bytes(left / 2), at), w);
+    unpack_fp4(t, row, s, whole ? _mm512_loadu_si512(at) : _mm512_maskz_loadu_epi8(first_bytes(left / 2), at),
+               w);
   } else if constexpr (format == WeightFormat::fp8) {
     const uint8_t* at = row.codes + s * step;
     if constexpr (whole)
@@ -168,15 +173,18 @@ FATHOM_INLINE __m512 dot(__m512 sum, __m512i w, __m512i x) {
 FATHOM_INLINE __m512 reduce16(const __m512* v) {
   __m512 a[8];
   for (int i = 0; i < 8; ++i)
-    a[i] = _mm512_add_ps(_mm512_shuffle_f32x4(v[i], v[i + 8], 0x44), _mm512_shuffle_f32x4(v[i], v[i + 8], 0xEE));
+    a[i] =
+        _mm512_add_ps(_mm512_shuffle_f32x4(v[i], v[i + 8], 0x44), _mm512_shuffle_f32x4(v[i], v[i + 8], 0xEE));
   __m512 b[4];  // lanes: i, i + 8 each with two quarters
   for (int i = 0; i < 4; ++i)
-    b[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a[i], a[i + 4], 0x88), _mm512_shuffle_f32x4(a[i], a[i + 4], 0xDD));
+    b[i] =
+        _mm512_add_ps(_mm512_shuffle_f32x4(a[i], a[i + 4], 0x88), _mm512_shuffle_f32x4(a[i], a[i + 4], 0xDD));
   __m512 c[2];
   for (int i = 0; i < 2; ++i) {
     const __m512d p = _mm512_castps_pd(b[i]);
     const __m512d q = _mm512_castps_pd(b[i + 2]);
-    c[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(p, q)), _mm512_castpd_ps(_mm512_unpackhi_pd(p, q)));
+    c[i] =
+        _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(p, q)), _mm512_castpd_ps(_mm512_unpackhi_pd(p, q)));
   }
   const __m512 d = _mm512_add_ps(_mm512_shuffle_ps(c[0], c[1], 0x88), _mm512_shuffle_ps(c[0], c[1], 0xDD));
   // Quarter q, element e of d is the sum of v[4 * slot(e) + ...]: bring them into order.
@@ -214,7 +222,8 @@ FATHOM_INLINE const uint8_t* scale_row(const StoredMatrix& m, int64_t row) {
 // ---- Few rows: from memory through registers ----
 
 FATHOM_INLINE bool found_nan(WeightFormat format, const RowCursor& row) {
-  return format == WeightFormat::fp8 && _mm512_cmpeq_epi8_mask(row.nan, _mm512_set1_epi8(static_cast<char>(254))) != 0;
+  return format == WeightFormat::fp8 &&
+         _mm512_cmpeq_epi8_mask(row.nan, _mm512_set1_epi8(static_cast<char>(254))) != 0;
 }
 
 template <WeightFormat format, int W, int R, bool whole>
@@ -231,8 +240,8 @@ FATHOM_INLINE void stream_step(const Lookup& t, RowCursor* row, int64_t s, int64
 
 // W weight rows, whose lowering is prepared, times R input rows.
 template <WeightFormat format, int W, int R>
-FATHOM_INLINE void stream(const Lookup& t, const StoredMatrix& m, int64_t first, const uint16_t* x, int64_t x_stride,
-                          const uint16_t* const* lowering, float* out, int64_t out_stride) {
+FATHOM_INLINE void stream(const Lookup& t, const StoredMatrix& m, int64_t first, const uint16_t* x,
+                          int64_t x_stride, const uint16_t* const* lowering, float* out, int64_t out_stride) {
   RowCursor row[W];
   __m512 sum[W][R];
   for (int i = 0; i < W; ++i) {
@@ -243,7 +252,9 @@ FATHOM_INLINE void stream(const Lookup& t, const StoredMatrix& m, int64_t first,
   const uint8_t* ahead = m.codes + (first + W) * m.code_stride;
   const uint8_t* scales_ahead = m.scales + (first + W) * m.scale_stride;
   const int64_t whole = m.in / step;
-  constexpr int64_t step_bytes = format == WeightFormat::fp4 ? step / 2 : format == WeightFormat::fp8 ? step : 2 * step;
+  constexpr int64_t step_bytes = format == WeightFormat::fp4   ? step / 2
+                                 : format == WeightFormat::fp8 ? step
+                                                               : 2 * step;
   for (int64_t s = 0; s < whole; ++s) {
     for (int i = 0; i < W; ++i)
       for (int64_t line = 0; line < step_bytes; line += 64)
@@ -251,7 +262,8 @@ FATHOM_INLINE void stream(const Lookup& t, const StoredMatrix& m, int64_t first,
     if (format == WeightFormat::fp4) _mm_prefetch(scales_ahead + s * 64, _MM_HINT_T0);
     stream_step<format, W, R, true>(t, row, s, step, x, x_stride, sum);
   }
-  if (whole * step < m.in) stream_step<format, W, R, false>(t, row, whole, m.in - whole * step, x, x_stride, sum);
+  if (whole * step < m.in)
+    stream_step<format, W, R, false>(t, row, whole, m.in - whole * step, x, x_stride, sum);
 
   __m512 all[16];
   for (int j = 0; j < 16; ++j) all[j] = j < W * R ? sum[j / R][j % R] : _mm512_setzero_ps();
@@ -313,27 +325,34 @@ constexpr int tile_w = 6;
 constexpr int tile_r = 4;
 
 template <int W>
-FATHOM_INLINE void panel_strip(const uint16_t* panel, int64_t panel_stride, int64_t columns, const uint16_t* x,
-                               int64_t x_stride, int64_t rows, float* out, int64_t out_stride) {
+FATHOM_INLINE void panel_strip(const uint16_t* panel, int64_t panel_stride, int64_t columns,
+                               const uint16_t* x, int64_t x_stride, int64_t rows, float* out,
+                               int64_t out_stride) {
   switch (rows) {
-    case 1: return panel_tile<W, 1>(panel, panel_stride, columns, x, x_stride, out, out_stride);
-    case 2: return panel_tile<W, 2>(panel, panel_stride, columns, x, x_stride, out, out_stride);
-    case 3: return panel_tile<W, 3>(panel, panel_stride, columns, x, x_stride, out, out_stride);
-    default: return panel_tile<W, 4>(panel, panel_stride, columns, x, x_stride, out, out_stride);
+    case 1:
+      return panel_tile<W, 1>(panel, panel_stride, columns, x, x_stride, out, out_stride);
+    case 2:
+      return panel_tile<W, 2>(panel, panel_stride, columns, x, x_stride, out, out_stride);
+    case 3:
+      return panel_tile<W, 3>(panel, panel_stride, columns, x, x_stride, out, out_stride);
+    default:
+      return panel_tile<W, 4>(panel, panel_stride, columns, x, x_stride, out, out_stride);
   }
 }
 
-void panel_product(const uint16_t* panel, int64_t panel_stride, int64_t num_w, int64_t columns, const ArrangedRows& x,
-                   float* out, int64_t out_stride) {
+void panel_product(const uint16_t* panel, int64_t panel_stride, int64_t num_w, int64_t columns,
+                   const ArrangedRows& x, float* out, int64_t out_stride) {
   for (int64_t r = 0; r < x.rows; r += tile_r) {
     const int64_t rows = x.rows - r < tile_r ? x.rows - r : tile_r;
     const uint16_t* v = x.data + r * x.block_stride;
     float* o = out + r * out_stride;
     int64_t i = 0;
     for (; i + tile_w <= num_w; i += tile_w)
-      panel_strip<tile_w>(panel + i * panel_stride, panel_stride, columns, v, x.block_stride, rows, o + i, out_stride);
+      panel_strip<tile_w>(panel + i * panel_stride, panel_stride, columns, v, x.block_stride, rows, o + i,
+                          out_stride);
     for (; i < num_w; ++i)
-      panel_strip<1>(panel + i * panel_stride, panel_stride, columns, v, x.block_stride, rows, o + i, out_stride);
+      panel_strip<1>(panel + i * panel_stride, panel_stride, columns, v, x.block_stride, rows, o + i,
+                     out_stride);
   }
 }
 
@@ -405,7 +424,9 @@ void unpack_unusual(const StoredMatrix& m, int64_t row, uint16_t* natural, uint1
 // Working memory: the lowering of a few rows, then the panel with a row for unpack_unusual at its end.
 constexpr int lowering_rows = 8;
 int64_t lowering_words(int64_t in) { return (in / 32 + 63) / 32 * 32; }
-int64_t panel_stride(int64_t in) { return arranged_columns(in) + 32; }  // a line more: rows must not share sets
+int64_t panel_stride(int64_t in) {
+  return arranged_columns(in) + 32;
+}  // a line more: rows must not share sets
 
 int64_t panel_bytes(int64_t in) {
   return 2 * (lowering_rows * lowering_words(in) + (panel_rows + 1) * panel_stride(in));
@@ -419,7 +440,8 @@ struct Work {
   bool nan = false;
 
   Work(const StoredMatrix& matrix, uint8_t* memory)
-      : m(matrix), panel(reinterpret_cast<uint16_t*>(memory) + lowering_rows * lowering_words(matrix.in)),
+      : m(matrix),
+        panel(reinterpret_cast<uint16_t*>(memory) + lowering_rows * lowering_words(matrix.in)),
         stride(panel_stride(matrix.in)) {
     for (int i = 0; i < lowering_rows; ++i)
       lowering[i] = reinterpret_cast<uint16_t*>(memory) + i * lowering_words(matrix.in);
@@ -442,8 +464,8 @@ FATHOM_INLINE void fill_panel(Work& work, const Lookup& t, int64_t first, int64_
 }
 
 template <WeightFormat format>
-FATHOM_INLINE void multiply_panels(Work& work, int64_t first, int64_t num_out, const ArrangedRows& x, float* out,
-                                   int64_t out_stride) {
+FATHOM_INLINE void multiply_panels(Work& work, int64_t first, int64_t num_out, const ArrangedRows& x,
+                                   float* out, int64_t out_stride) {
   const Lookup t = load_tables();
   const int64_t columns = arranged_columns(work.m.in);
   for (int64_t o = 0; o < num_out; o += panel_rows) {
@@ -486,12 +508,22 @@ bool multiply_format(const StoredMatrix& m, int64_t first, int64_t num_out, cons
                      int64_t out_stride, uint8_t* memory) {
   Work work(m, memory);
   switch (x.rows) {
-    case 0: break;
-    case 1: multiply_few<format, 8, 1>(work, first, num_out, x, out, out_stride); break;
-    case 2: multiply_few<format, 8, 2>(work, first, num_out, x, out, out_stride); break;
-    case 3: multiply_few<format, 4, 3>(work, first, num_out, x, out, out_stride); break;
-    case 4: multiply_few<format, 4, 4>(work, first, num_out, x, out, out_stride); break;
-    default: multiply_panels<format>(work, first, num_out, x, out, out_stride);
+    case 0:
+      break;
+    case 1:
+      multiply_few<format, 8, 1>(work, first, num_out, x, out, out_stride);
+      break;
+    case 2:
+      multiply_few<format, 8, 2>(work, first, num_out, x, out, out_stride);
+      break;
+    case 3:
+      multiply_few<format, 4, 3>(work, first, num_out, x, out, out_stride);
+      break;
+    case 4:
+      multiply_few<format, 4, 4>(work, first, num_out, x, out, out_stride);
+      break;
+    default:
+      multiply_panels<format>(work, first, num_out, x, out, out_stride);
   }
   return !work.nan;
 }
@@ -499,9 +531,12 @@ bool multiply_format(const StoredMatrix& m, int64_t first, int64_t num_out, cons
 bool multiply(const StoredMatrix& m, int64_t first, int64_t num_out, const ArrangedRows& x, float* out,
               int64_t out_stride, uint8_t* memory) {
   switch (m.format) {
-    case WeightFormat::fp4: return multiply_format<WeightFormat::fp4>(m, first, num_out, x, out, out_stride, memory);
-    case WeightFormat::fp8: return multiply_format<WeightFormat::fp8>(m, first, num_out, x, out, out_stride, memory);
-    case WeightFormat::bf16: break;
+    case WeightFormat::fp4:
+      return multiply_format<WeightFormat::fp4>(m, first, num_out, x, out, out_stride, memory);
+    case WeightFormat::fp8:
+      return multiply_format<WeightFormat::fp8>(m, first, num_out, x, out, out_stride, memory);
+    case WeightFormat::bf16:
+      break;
   }
   return multiply_format<WeightFormat::bf16>(m, first, num_out, x, out, out_stride, memory);
 }

@@ -92,10 +92,12 @@ FATHOM_SIMD void tile(const float* panel, int64_t columns, const uint16_t* x, in
 }
 
 template <int W>
-FATHOM_SIMD void strips(const float* panel, int64_t columns, const ArrangedRows& x, float* out, int64_t out_stride) {
+FATHOM_SIMD void strips(const float* panel, int64_t columns, const ArrangedRows& x, float* out,
+                        int64_t out_stride) {
   int64_t r = 0;
   for (; r + tile_r <= x.rows; r += tile_r)
-    tile<W, tile_r>(panel, columns, x.data + r * x.block_stride, x.block_stride, out + r * out_stride, out_stride);
+    tile<W, tile_r>(panel, columns, x.data + r * x.block_stride, x.block_stride, out + r * out_stride,
+                    out_stride);
   for (; r < x.rows; ++r)
     tile<W, 1>(panel, columns, x.data + r * x.block_stride, x.block_stride, out + r * out_stride, out_stride);
 }
@@ -117,7 +119,9 @@ bool multiply(const StoredMatrix& m, int64_t first, int64_t num_out, const Arran
   return numbers;
 }
 
-int64_t panel_bytes(int64_t in) { return panel_rows * arranged_columns(in) * static_cast<int64_t>(sizeof(float)); }
+int64_t panel_bytes(int64_t in) {
+  return panel_rows * arranged_columns(in) * static_cast<int64_t>(sizeof(float));
+}
 
 void arrange(WeightFormat format, const uint16_t* const* rows, int64_t, int64_t in, uint16_t* out) {
   const uint16_t* x = rows[0];

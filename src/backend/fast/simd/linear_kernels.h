@@ -1,8 +1,8 @@
 // The matrix product under every linear of the fast path: weights in their stored formats times bf16 rows.
 //
-// Power-of-two scales make every dequantized weight exact in bf16, so a product of bf16 pairs with f32 sums is
-// the specified one up to the order of summation (spec 7, Arithmetic). That order is fixed by the columns alone: a
-// result has the same bits whichever kernel, however many rows and weights, it was computed with.
+// Power-of-two scales make every dequantized weight exact in bf16, so a product of bf16 pairs with f32 sums
+// is the specified one up to the order of summation (spec 7, Arithmetic). That order is fixed by the columns
+// alone: a result has the same bits whichever kernel, however many rows and weights, it was computed with.
 //
 // Plain structs and function pointers: the files behind them are compiled for one instruction set each.
 #pragma once
@@ -20,18 +20,20 @@ enum class WeightFormat : int32_t {
 /// A weight matrix as stored, [rows, in]; may be unaligned.
 struct StoredMatrix {
   WeightFormat format = WeightFormat::bf16;
-  int64_t in = 0;               // columns; a multiple of 32 when there are scales
+  int64_t in = 0;  // columns; a multiple of 32 when there are scales
   const uint8_t* codes = nullptr;
-  int64_t code_stride = 0;      // bytes from row to row
+  int64_t code_stride = 0;  // bytes from row to row
   const uint8_t* scales = nullptr;
-  int64_t scale_stride = 0;     // bytes from scale row to scale row
-  int64_t rows_per_scale = 1;   // weight rows that share a scale row
+  int64_t scale_stride = 0;    // bytes from scale row to scale row
+  int64_t rows_per_scale = 1;  // weight rows that share a scale row
 };
 
-/// Input rows take part arranged: their columns in the order in which the unpacking leaves a weight's, then zeros up
-/// to a multiple of `arranged_step`.
+/// Input rows take part arranged: their columns in the order in which the unpacking leaves a weight's, then
+/// zeros up to a multiple of `arranged_step`.
 inline constexpr int64_t arranged_step = 128;
-constexpr int64_t arranged_columns(int64_t in) { return (in + arranged_step - 1) / arranged_step * arranged_step; }
+constexpr int64_t arranged_columns(int64_t in) {
+  return (in + arranged_step - 1) / arranged_step * arranged_step;
+}
 
 /// Arranged rows, in blocks of LinearKernels::row_block (the last may be short); 64-byte aligned.
 struct ArrangedRows {
@@ -50,11 +52,11 @@ struct LinearKernels {
   void (*arrange)(WeightFormat format, const uint16_t* const* rows, int64_t num_rows, int64_t in,
                   uint16_t* out) = nullptr;
 
-  /// out[r * out_stride + o] = weight row (first + o) . x row r, for o in [0, num_out). `panel`: working memory
-  /// of panel_bytes(in), 64-byte aligned. False when a scale was NaN; results are unspecified then. A NaN weight
-  /// makes its results NaN.
-  bool (*multiply)(const StoredMatrix& weight, int64_t first, int64_t num_out, const ArrangedRows& x, float* out,
-                   int64_t out_stride, uint8_t* panel) = nullptr;
+  /// out[r * out_stride + o] = weight row (first + o) . x row r, for o in [0, num_out). `panel`: working
+  /// memory of panel_bytes(in), 64-byte aligned. False when a scale was NaN; results are unspecified then. A
+  /// NaN weight makes its results NaN.
+  bool (*multiply)(const StoredMatrix& weight, int64_t first, int64_t num_out, const ArrangedRows& x,
+                   float* out, int64_t out_stride, uint8_t* panel) = nullptr;
   int64_t (*panel_bytes)(int64_t in) = nullptr;
 };
 
