@@ -153,7 +153,7 @@ OperationPtr make(const OperationSetup& setup) {
 void add_expert_operations(const ModelConfig& c, std::vector<OperationSpec>& out) {
   out.push_back({"route", fmt::format("bf16 [{}, {}]", c.n_routed_experts, c.dim), 0, make<Route>});
   out.push_back({"expert_layer",
-                 fmt::format("fp4 {}+1 x 3 x [{}, {}]", c.n_activated_experts, c.moe_inter_dim, c.dim), 0,
+                 fmt::format("fp4 {}+1 x [{}, {}]", c.n_activated_experts, c.moe_inter_dim, c.dim), 0,
                  make<Experts>});
 }
 

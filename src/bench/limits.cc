@@ -82,7 +82,7 @@ class Limits {
 
 double MachineLimits::peak() const {
   double best = 0;
-  for (const MatrixPeak& peak : peaks) best = std::max(best, peak.registers.median);
+  for (const MatrixPeak& peak : peaks) best = std::max(best, peak.registers.best);
   return best;
 }
 

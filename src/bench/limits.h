@@ -25,7 +25,8 @@ struct MachineLimits {
   Rate read_all;
   std::vector<MatrixPeak> peaks;  // of every instruction set there is; the portable loops are last
 
-  double bandwidth() const { return read_all.median; }
+  // The best seen, not the median: nothing makes a run faster than the machine is, and a limit must hold.
+  double bandwidth() const { return read_all.best; }
   /// The highest of the peaks from registers.
   double peak() const;
 };

@@ -2,20 +2,12 @@
 #include <fmt/format.h>
 
 #include "bench/activations.h"
+#include "bench/linear_shapes.h"
 #include "bench/operation.h"
 #include "bench/weight_store.h"
 
 namespace fathom::bench {
 namespace {
-
-enum class Format { bf16, fp8 };
-
-struct LinearShape {
-  int64_t out = 0, in = 0;
-  int64_t groups = 1;  // above 1: grouped_linear, whose input is groups * in and output groups * out wide
-  Format format = Format::fp8;
-  DType result = DType::bf16;
-};
 
 class Linear final : public Operation {
  public:
@@ -49,8 +41,9 @@ class Linear final : public Operation {
  private:
   Status add_copy() {
     const int64_t out = shape_.groups * shape_.out;
-    FATHOM_ASSIGN(const Weight weight,
-                  shape_.format == Format::fp8 ? store_.fp8(out, shape_.in) : store_.bf16(out, shape_.in));
+    FATHOM_ASSIGN(const Weight weight, shape_.format == LinearShape::Format::fp8
+                                           ? store_.fp8(out, shape_.in)
+                                           : store_.bf16(out, shape_.in));
     weights_.push_back(weight);
     return {};
   }
@@ -64,39 +57,51 @@ class Linear final : public Operation {
   TensorRef in_, out_;
 };
 
-OperationSpec linear(std::string name, const LinearShape& shape, int64_t max_rows = 0) {
+std::string text_of(const LinearShape& shape) {
   const std::string groups = shape.groups > 1 ? fmt::format("{} x ", shape.groups) : "";
-  return {.name = std::move(name),
-          .shape = fmt::format("{} {}[{}, {}]", shape.format == Format::fp8 ? "fp8" : "bf16", groups,
-                               shape.out, shape.in),
-          .max_rows = max_rows,
-          .make = [shape](const OperationSetup& setup) -> OperationPtr {
-            auto operation = std::make_unique<Linear>(setup, shape);
-            FATHOM_TRY(operation->prepare(setup));
-            return operation;
-          }};
+  const char* format = shape.format == LinearShape::Format::fp8 ? "fp8" : "bf16";
+  return fmt::format("{} {}[{}, {}]", format, groups, shape.out, shape.in);
 }
 
 }  // namespace
 
-void add_linear_operations(const ModelConfig& c, std::vector<OperationSpec>& out) {
+std::vector<LinearShape> linear_shapes(const ModelConfig& c) {
   const int64_t q = c.n_heads * c.head_dim;
   const int64_t o = c.o_groups * c.o_lora_rank;
-  out.push_back(linear("wq_a", {.out = c.q_lora_rank, .in = c.dim}));
-  out.push_back(linear("wq_b", {.out = q, .in = c.q_lora_rank}));
-  out.push_back(linear("wkv", {.out = c.head_dim, .in = c.dim}));
-  out.push_back(linear("wo_a", {.out = c.o_lora_rank, .in = q / c.o_groups, .groups = c.o_groups}));
-  out.push_back(linear("wo_b", {.out = c.dim, .in = o}));
-  out.push_back(linear("shared.w1", {.out = c.moe_inter_dim, .in = c.dim}));
-  out.push_back(linear("shared.w2", {.out = c.dim, .in = c.moe_inter_dim}));
+  std::vector<LinearShape> out = {
+      {.name = "wq_a", .out = c.q_lora_rank, .in = c.dim},
+      {.name = "wq_b", .out = q, .in = c.q_lora_rank},
+      {.name = "wkv", .out = c.head_dim, .in = c.dim},
+      {.name = "wo_a", .out = c.o_lora_rank, .in = q / c.o_groups, .groups = c.o_groups},
+      {.name = "wo_b", .out = c.dim, .in = o},
+      {.name = "shared.w1", .out = c.moe_inter_dim, .in = c.dim},
+      {.name = "shared.w2", .out = c.dim, .in = c.moe_inter_dim},
+  };
   if (!c.index_source_layers.empty())
-    out.push_back(linear("indexer.wq_b", {.out = c.index_n_heads * c.index_head_dim, .in = c.q_lora_rank}));
+    out.push_back({.name = "indexer.wq_b", .out = c.index_n_heads * c.index_head_dim, .in = c.q_lora_rank});
   if (!c.engram_layer_ids.empty())
     out.push_back(
-        linear("engram.wkv", {.out = (c.hc_mult + 1) * c.dim, .in = c.engram_columns() * c.engram_head_dim}));
+        {.name = "engram.wkv", .out = (c.hc_mult + 1) * c.dim, .in = c.engram_columns() * c.engram_head_dim});
   // Logits are wanted for few rows: one a sequence, and those of its drafts.
-  out.push_back(
-      linear("head", {.out = c.vocab_size, .in = c.dim, .format = Format::bf16, .result = DType::f32}, 64));
+  out.push_back({.name = "head",
+                 .out = c.vocab_size,
+                 .in = c.dim,
+                 .format = LinearShape::Format::bf16,
+                 .result = DType::f32,
+                 .max_rows = 64});
+  return out;
+}
+
+void add_linear_operations(const ModelConfig& config, std::vector<OperationSpec>& out) {
+  for (const LinearShape& shape : linear_shapes(config))
+    out.push_back({.name = shape.name,
+                   .shape = text_of(shape),
+                   .max_rows = shape.max_rows,
+                   .make = [shape](const OperationSetup& setup) -> OperationPtr {
+                     auto operation = std::make_unique<Linear>(setup, shape);
+                     FATHOM_TRY(operation->prepare(setup));
+                     return operation;
+                   }});
 }
 
 }  // namespace fathom::bench

@@ -52,6 +52,8 @@ struct OperationSpec {
 void add_linear_operations(const ModelConfig& config, std::vector<OperationSpec>& out);
 void add_stream_operations(const ModelConfig& config, std::vector<OperationSpec>& out);
 void add_attention_operations(const ModelConfig& config, std::vector<OperationSpec>& out);
+/// oneDNN's products of the same shapes, for comparison; none unless it was built in (FATHOM_BENCH_ONEDNN).
+void add_onednn_operations(const ModelConfig& config, std::vector<OperationSpec>& out);
 void add_expert_operations(const ModelConfig& config, std::vector<OperationSpec>& out);
 void add_layer_operations(const ModelConfig& config, std::vector<OperationSpec>& out);
 
