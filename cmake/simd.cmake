@@ -9,8 +9,8 @@
 set(FATHOM_SIMD_FLAGS_portable "")
 set(FATHOM_SIMD_FLAGS_avx2 -mavx2 -mfma -mf16c)
 set(FATHOM_SIMD_FLAGS_avx512 ${FATHOM_SIMD_FLAGS_avx2} -mavx512f -mavx512bw -mavx512vl -mavx512dq
-  -mavx512vbmi -mavx512bf16 -mprefer-vector-width=512)
-set(FATHOM_SIMD_FLAGS_amx ${FATHOM_SIMD_FLAGS_avx512} -mamx-tile -mamx-bf16)
+  -mavx512vbmi -mavx512vnni -mavx512bf16 -mprefer-vector-width=512)
+set(FATHOM_SIMD_FLAGS_amx ${FATHOM_SIMD_FLAGS_avx512} -mamx-tile -mamx-bf16 -mamx-int8)
 
 function(fathom_simd target)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "ISAS;SOURCES")

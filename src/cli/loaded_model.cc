@@ -7,7 +7,6 @@
 #include "cli/signals.h"
 
 namespace fathom {
-
 namespace {
 
 MemoryOptions memory_options(const ModelFlags& flags, const MemoryBudget& budget, bool drafting) {
@@ -39,9 +38,13 @@ Result<std::unique_ptr<Model>> load_within_budget(const ModelFlags& flags, bool 
 
 }  // namespace
 
+std::unique_ptr<Ops> make_ops(const BackendFlags& flags) {
+  return flags.exact ? make_exact_cpu_ops(flags.threads) : make_fast_cpu_ops(flags.threads, flags.isa);
+}
+
 Result<LoadedModel> load_model(const ModelFlags& flags, bool drafting, const Surroundings& surroundings) {
   LoadedModel loaded;
-  loaded.ops = flags.exact ? make_exact_cpu_ops(flags.threads) : make_fast_cpu_ops(flags.threads, flags.isa);
+  loaded.ops = make_ops(flags);
   if (flags.mapped) {
     FATHOM_ASSIGN(loaded.model, Model::load(flags.directory, *loaded.ops));
   } else {

@@ -19,6 +19,8 @@ struct LoadedModel {
   std::unique_ptr<ModelAdapter> language;
 };
 
+std::unique_ptr<Ops> make_ops(const BackendFlags& flags);
+
 /// Rows of a prompt that are computed at once.
 inline constexpr int64_t prefill_rows = 128;
 

@@ -47,8 +47,15 @@ void add_memory_flag(CLI::App& command, std::optional<int64_t>& memory, bool* ma
 }
 
 void ModelFlags::add_to(CLI::App& command) {
-  threads = std::min(available_processors(), max_threads);
   command.add_option("--model", directory, "Model directory, as published")->required()->type_name("DIR");
+  BackendFlags::add_to(command);
+  add_memory_flag(command, memory, &mapped);
+  command.add_option("--context", context, "Positions to plan memory for; default: the model's context")
+      ->check(CLI::Range(int64_t{1}, int64_t{std::numeric_limits<int32_t>::max()}));
+}
+
+void BackendFlags::add_to(CLI::App& command) {
+  threads = std::min(available_processors(), max_threads);
   command.add_option("--threads", threads, "Threads to compute with")
       ->check(CLI::Range(1, max_threads))
       ->capture_default_str();
@@ -60,9 +67,6 @@ void ModelFlags::add_to(CLI::App& command) {
       ->transform(CLI::CheckedTransformer(isas))
       ->type_name("NAME")
       ->excludes(exact_flag);
-  add_memory_flag(command, memory, &mapped);
-  command.add_option("--context", context, "Positions to plan memory for; default: the model's context")
-      ->check(CLI::Range(int64_t{1}, int64_t{std::numeric_limits<int32_t>::max()}));
 }
 
 void AnswerFlags::add_to(CLI::App& command) {

@@ -21,7 +21,8 @@ bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_support
 bool has_avx512() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512bf16");
+         __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni") &&
+         __builtin_cpu_supports("avx512bf16");
 }
 
 bool has_amx() {
@@ -32,7 +33,9 @@ bool has_amx() {
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
   constexpr unsigned amx_bf16 = 1u << 22;
   constexpr unsigned amx_tile = 1u << 24;
-  if ((d & amx_bf16) == 0 || (d & amx_tile) == 0) return false;
+  constexpr unsigned amx_int8 = 1u << 25;
+  constexpr unsigned needed = amx_bf16 | amx_tile | amx_int8;
+  if ((d & needed) != needed) return false;
   // Linux hands out the large tile state on request only (arch_prctl(2)).
   constexpr long arch_req_xcomp_perm = 0x1023;
   constexpr long xfeature_xtiledata = 18;

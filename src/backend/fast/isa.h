@@ -12,8 +12,8 @@ namespace fathom {
 enum class Isa {
   portable,
   avx2,    // with FMA
-  avx512,  // F, BW, VL, DQ, VBMI and BF16
-  amx,     // avx512 and AMX-BF16 tiles
+  avx512,  // F, BW, VL, DQ, VBMI, VNNI and BF16
+  amx,     // avx512 and AMX-BF16 and AMX-INT8 tiles
 };
 
 std::string_view isa_name(Isa isa);  // "avx512"
