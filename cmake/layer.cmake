@@ -9,7 +9,7 @@
 # fathom_fuzzer(<name> SOURCES ... LAYERS <layer>... CORPUS <dir>)
 
 # Lowest first; layers within one entry (joined by |) must not know each other.
-set(FATHOM_LAYER_ORDER base tensor ops "backend/cpu|checkpoint|text|image" backend/fast model sampling engine cli)
+set(FATHOM_LAYER_ORDER base tensor ops "backend/cpu|checkpoint|text|image" backend/fast model "sampling|bench" engine cli)
 
 function(_fathom_rank layer out)
   set(rank 0)

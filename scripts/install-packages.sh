@@ -5,7 +5,7 @@
 set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config libfmt-dev nlohmann-json3-dev libexpected-dev libcli11-dev
-  libpcre2-dev libicu-dev libedit-dev libpng-dev libjpeg62-turbo-dev libwebp-dev libgif-dev libssl-dev)
+  libpcre2-dev libicu-dev libedit-dev libpng-dev libjpeg62-turbo-dev libwebp-dev libgif-dev libssl-dev liburing-dev)
 # The sanitizer presets are clang builds; llvm-14 gives their reports names.
 test=(libgtest-dev libgmock-dev clang-14 clang-format-14 libclang-rt-14-dev llvm-14)
 fuzz=(clang-14 libclang-rt-14-dev llvm-14 jq)

@@ -121,6 +121,13 @@ std::string_view Checkpoint::file_of(std::string_view name) const {
   return entry == nullptr ? std::string_view{} : file_of(*entry);
 }
 
+std::optional<Checkpoint::Place> Checkpoint::place_of(std::string_view name) const {
+  const Entry* entry = entry_of(name);
+  if (entry == nullptr) return std::nullopt;
+  return Place{entry->shard, files_[entry->shard].offset_of(*entry->tensor),
+               static_cast<uint64_t>(entry->tensor->bytes())};
+}
+
 void Checkpoint::will_need(const TensorView& tensor) const {
   advise_will_need({tensor.data, static_cast<size_t>(tensor.bytes())});
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +39,15 @@ class Checkpoint {
   /// The file name of the shard that holds `name`; empty when there is no such tensor.
   std::string_view file_of(std::string_view name) const;
   std::string_view file_of(const Entry& entry) const { return names_[entry.shard]; }
+
+  /// Where a tensor lies, to be read without the mapping; nothing when there is no such tensor.
+  struct Place {
+    uint32_t shard = 0;
+    uint64_t offset = 0;  // in the shard's file, bytes
+    uint64_t bytes = 0;
+  };
+  std::optional<Place> place_of(std::string_view name) const;
+  std::filesystem::path shard_path(uint32_t shard) const { return directory_ / names_[shard]; }
 
   /// Ascending by tensor name, without duplicates.
   std::span<const Entry> entries() const { return entries_; }

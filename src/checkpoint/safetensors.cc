@@ -128,6 +128,7 @@ Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> file, 
     return fail(ErrorCode::format, "{}: tensor \"{}\" appears twice", what, printable(twin->name));
   result.metadata_ = std::move(header.metadata);
   result.data_bytes_ = data.size();
+  result.file_begin_ = file.data();
   return result;
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "{}: no memory for its header", what);

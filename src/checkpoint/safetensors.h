@@ -48,6 +48,11 @@ class SafetensorsFile {
   /// Bytes of all tensors together.
   uint64_t data_bytes() const { return data_bytes_; }
 
+  /// Where a tensor of this file (one of entries(), or a part of its bytes) begins in it, in bytes.
+  uint64_t offset_of(const TensorView& tensor) const {
+    return static_cast<uint64_t>(tensor.data - file_begin_);
+  }
+
  private:
   SafetensorsFile() = default;
 
@@ -56,6 +61,7 @@ class SafetensorsFile {
   std::vector<TensorView> tensors_;
   std::vector<std::pair<std::string, std::string>> metadata_;
   uint64_t data_bytes_ = 0;
+  const std::byte* file_begin_ = nullptr;
 };
 
 }  // namespace fathom

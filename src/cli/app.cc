@@ -34,7 +34,6 @@ struct NotYet {
 };
 constexpr NotYet not_yet[] = {
     {"serve", "this version has no server"},
-    {"bench", "this version has no benchmark"},
     {"--device", "this version runs on the CPU only"},
     {"--devices", "this version runs on the CPU only"},
     {"--memory", "this version leaves the weights in the mapped files, without a budget"},

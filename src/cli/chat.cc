@@ -246,7 +246,7 @@ class Chat {
 };
 
 Status run(const Flags& flags, const Surroundings& surroundings) {
-  FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model, flags.draft.on()));
+  FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model, flags.draft.on(), surroundings));
   remark_on_drafting(surroundings, flags.draft, *loaded.model);
   return Chat(flags, loaded, surroundings).run();
 }

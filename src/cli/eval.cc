@@ -143,7 +143,7 @@ Status run_all(const std::vector<EvalCase>& cases, Evaluation& evaluation, const
 Status run(const Flags& flags, const Surroundings& surroundings) {
   FATHOM_ASSIGN(const std::string text, read_file(flags.file, max_file_bytes));
   FATHOM_ASSIGN(const std::vector<EvalCase> cases, parse_eval(text, flags.file.string()));
-  FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model, flags.draft.on()));
+  FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model, flags.draft.on(), surroundings));
   remark_on_drafting(surroundings, flags.draft, *loaded.model);
   Evaluation evaluation(flags, loaded, surroundings);
   EvalTable table;

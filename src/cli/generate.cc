@@ -13,6 +13,7 @@
 #include "cli/json_lines.h"
 #include "cli/line_source.h"
 #include "cli/loaded_model.h"
+#include "cli/memory_report.h"
 #include "cli/progress_display.h"
 #include "cli/signals.h"
 #include "engine/generator.h"
@@ -95,6 +96,7 @@ Json report(const Flags& flags, const Model& model, const GenerateRequest& reque
                                {"identity", placed.image->identity.to_hex()}});
   }
   out["draft"] = draft_json(flags.draft, model, generation.drafts);
+  if (model.memory() != nullptr) out["memory"] = memory_json(*model.memory());
   out["seconds"] = {{"prompt", generation.prefill_seconds}, {"answer", generation.decode_seconds}};
   return out;
 }
@@ -121,7 +123,7 @@ class TextPrinter {
 
 Status run(const Flags& flags, const Surroundings& surroundings) {
   FATHOM_ASSIGN(const std::string text, read_prompt(flags));
-  FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model, flags.draft.on()));
+  FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model, flags.draft.on(), surroundings));
   const Model& model = *loaded.model;
   remark_on_drafting(surroundings, flags.draft, model);
   PromptImages images(model, surroundings, flags.json);

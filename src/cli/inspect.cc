@@ -9,10 +9,13 @@
 #include <memory>
 #include <optional>
 
+#include "base/size_text.h"
+#include "base/threads.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/commands.h"
 #include "cli/json_lines.h"
 #include "cli/loaded_model.h"
+#include "cli/memory_report.h"
 #include "model/config.h"
 #include "model/manifest.h"
 #include "model/sequence.h"
@@ -38,6 +41,14 @@ struct Report {
   std::vector<std::string> problems;     // why the model cannot run
   std::vector<std::string> unavailable;  // what runs without
   bool drafting = false;                 // whether draft stages can run, as far as is known
+  std::optional<MemoryForecast> memory;  // of a model that can run
+};
+
+struct Flags {
+  std::filesystem::path directory;
+  bool json = false;
+  std::optional<int64_t> memory;
+  double disk_gigabytes = 0, memory_gigabytes = 0;  // a second; 0: to be measured
 };
 
 std::string_view group_name(TensorGroup group) {
@@ -108,12 +119,33 @@ void check_weights(const std::filesystem::path& directory, const std::vector<Exp
   }
 }
 
-Result<Report> examine(const std::filesystem::path& directory) {
+// What a run would do with its memory. A budget too small is one of the model's problems here.
+Status foresee_memory(const Flags& flags, Report& report) {
+  FATHOM_ASSIGN(const Checkpoint checkpoint, Checkpoint::open(flags.directory));
+  FATHOM_ASSIGN(const TensorTable tensors, TensorTable::bind(checkpoint, report.config));
+  const MemoryBudget budget = memory_budget(flags.memory);
+  MemoryOptions options;
+  options.budget = budget.bytes;
+  options.max_rows = prefill_rows;
+  FATHOM_ASSIGN(const auto tiers, MemoryTiers::open(report.config, checkpoint, tensors, options));
+  const Bandwidths given{flags.memory_gigabytes * 1e9, flags.disk_gigabytes * 1e9};
+  FATHOM_ASSIGN(const Bandwidths bandwidths, measure_bandwidths(*tiers, given, available_processors()));
+  auto forecast = forecast_memory(report.config, tiers->needs(), budget, bandwidths);
+  if (forecast)
+    report.memory = std::move(*forecast);
+  else
+    report.problems.push_back(forecast.error().message);
+  return {};
+}
+
+Result<Report> examine(const Flags& flags) {
+  const std::filesystem::path& directory = flags.directory;
   Report report;
   FATHOM_ASSIGN(report.config, load_config(directory));
   report.drafting = report.config.n_mtp_layers > 0;
   check_tokenizer(directory, report);
   check_weights(directory, make_manifest(report.config), report);
+  if (report.has_weights && report.problems.empty()) FATHOM_TRY(foresee_memory(flags, report));
   return report;
 }
 
@@ -167,17 +199,10 @@ Json to_json(const Report& report) {
   out["memory"] = {{"weights_bytes_mapped", total_bytes(report)},
                    {"workspace_bytes", Workspace::bytes_for(c, prefill_rows)},
                    {"sequence", contexts}};
+  if (report.memory) out["memory"]["with_budget"] = to_json(*report.memory);
   out["problems"] = report.problems;
   out["unavailable"] = report.unavailable;
   return out;
-}
-
-std::string bytes_text(int64_t bytes) {
-  constexpr std::array<std::string_view, 5> units = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
 }
 
 std::string to_text(const Report& report) {
@@ -196,16 +221,17 @@ std::string to_text(const Report& report) {
   out += report.has_weights ? "\nTensors\n" : "\nTensors that the configuration calls for (none are here)\n";
   int64_t tensors = 0;
   for (const auto& [group, total] : report.groups) {
-    out += fmt::format("  {:<20}{:>8}{:>14}\n", group_name(group), total.tensors, bytes_text(total.bytes));
+    out += fmt::format("  {:<20}{:>8}{:>14}\n", group_name(group), total.tensors, size_text(total.bytes));
     tensors += total.tensors;
   }
-  out += fmt::format("  {:<20}{:>8}{:>14}\n", "sum", tensors, bytes_text(total_bytes(report)));
+  out += fmt::format("  {:<20}{:>8}{:>14}\n", "sum", tensors, size_text(total_bytes(report)));
 
   out += "\nMemory for a run\n";
-  line("weights, mapped", bytes_text(total_bytes(report)));
-  line("activations", bytes_text(Workspace::bytes_for(c, prefill_rows)));
+  line("weights, mapped", size_text(total_bytes(report)));
+  line("activations", size_text(Workspace::bytes_for(c, prefill_rows)));
   for (const int64_t length : lengths_of(c))
-    line(fmt::format("context of {}", length), bytes_text(Sequence::bytes_for(c, length, report.drafting)));
+    line(fmt::format("context of {}", length), size_text(Sequence::bytes_for(c, length, report.drafting)));
+  if (report.memory) out += to_text(*report.memory);
 
   for (const std::string& reason : report.unavailable) out += "\nSwitched off: " + reason + "\n";
   for (const std::string& problem : report.problems) out += "\nWrong: " + problem + "\n";
@@ -215,11 +241,11 @@ std::string to_text(const Report& report) {
   return out;
 }
 
-Status run(const std::filesystem::path& directory, bool json, const Surroundings& surroundings) {
-  FATHOM_ASSIGN(const Report report, examine(directory));
-  FATHOM_TRY(surroundings.out.write(json ? json_line(to_json(report)) : to_text(report)));
+Status run(const Flags& flags, const Surroundings& surroundings) {
+  FATHOM_ASSIGN(const Report report, examine(flags));
+  FATHOM_TRY(surroundings.out.write(flags.json ? json_line(to_json(report)) : to_text(report)));
   if (report.problems.empty()) return {};
-  return fail(ErrorCode::format, "{}: this model cannot run: {} found", directory.string(),
+  return fail(ErrorCode::format, "{}: this model cannot run: {} found", flags.directory.string(),
               report.problems.size() == 1 ? "a problem was"
                                           : fmt::format("{} problems were", report.problems.size()));
 }
@@ -228,14 +254,20 @@ Status run(const std::filesystem::path& directory, bool json, const Surroundings
 
 void add_inspect(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("inspect", "Show what a model directory holds and needs");
-  const auto directory = std::make_shared<std::filesystem::path>();
-  const auto json = std::make_shared<bool>(false);
-  command->add_option("--model", *directory, "Model directory, as published")->required()->type_name("DIR");
-  command->add_flag("--json", *json, "Write one JSON object");
-  command->callback([directory, json, &chosen] {
-    chosen = [directory, json](const Surroundings& surroundings) {
-      return run(*directory, *json, surroundings);
-    };
+  const auto flags = std::make_shared<Flags>();
+  command->add_option("--model", flags->directory, "Model directory, as published")
+      ->required()
+      ->type_name("DIR");
+  command->add_flag("--json", flags->json, "Write one JSON object");
+  add_memory_flag(*command, flags->memory, nullptr);
+  const auto bandwidth = [&](const char* name, double& value, const char* help) {
+    command->add_option(name, value, help)->check(CLI::PositiveNumber)->type_name("GB/S");
+  };
+  bandwidth("--disk-bandwidth", flags->disk_gigabytes, "Bandwidth to reckon with; default: it is measured");
+  bandwidth("--memory-bandwidth", flags->memory_gigabytes,
+            "Bandwidth to reckon with; default: it is measured");
+  command->callback([flags, &chosen] {
+    chosen = [flags](const Surroundings& surroundings) { return run(*flags, surroundings); };
   });
 }
 

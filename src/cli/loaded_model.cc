@@ -2,13 +2,54 @@
 
 #include "backend/cpu/cpu_ops.h"
 #include "backend/fast/fast_ops.h"
+#include "cli/memory_report.h"
+#include "cli/progress_display.h"
+#include "cli/signals.h"
 
 namespace fathom {
+namespace {
 
-Result<LoadedModel> load_model(const ModelFlags& flags, bool drafting) {
+MemoryOptions memory_options(const ModelFlags& flags, const MemoryBudget& budget, bool drafting) {
+  MemoryOptions options;
+  options.budget = budget.bytes;
+  options.max_rows = prefill_rows;
+  options.context = flags.context;
+  options.drafting = drafting;
+  return options;
+}
+
+Result<std::unique_ptr<Model>> load_within_budget(const ModelFlags& flags, bool drafting, Ops& ops,
+                                                  const Surroundings& surroundings) {
+  const MemoryBudget budget = memory_budget(flags.memory);
+  MemoryOptions options = memory_options(flags, budget, drafting);
+  ProgressDisplay progress = progress_display(surroundings, false, {.what = "weights", .unit = "MiB"});
+  options.hooks.progress = [&](int64_t done, int64_t total) {
+    const auto mebibytes = [](int64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; };
+    progress.update(mebibytes(done), mebibytes(total));
+  };
+  options.hooks.cancelled = interrupted;
+  auto model = Model::load(flags.directory, ops, options);
+  progress.clear();
+  // The budget is the only argument that loading can find wrong.
+  if (!model && model.error().code == ErrorCode::invalid_argument)
+    return fail(ErrorCode::invalid_argument, "{} ({})", model.error().message, budget.source);
+  return model;
+}
+
+}  // namespace
+
+std::unique_ptr<Ops> make_ops(const BackendFlags& flags) {
+  return flags.exact ? make_exact_cpu_ops(flags.threads) : make_fast_cpu_ops(flags.threads, flags.isa);
+}
+
+Result<LoadedModel> load_model(const ModelFlags& flags, bool drafting, const Surroundings& surroundings) {
   LoadedModel loaded;
-  loaded.ops = flags.exact ? make_exact_cpu_ops(flags.threads) : make_fast_cpu_ops(flags.threads, flags.isa);
-  FATHOM_ASSIGN(loaded.model, Model::load(flags.directory, *loaded.ops));
+  loaded.ops = make_ops(flags);
+  if (flags.mapped) {
+    FATHOM_ASSIGN(loaded.model, Model::load(flags.directory, *loaded.ops));
+  } else {
+    FATHOM_ASSIGN(loaded.model, load_within_budget(flags, drafting, *loaded.ops, surroundings));
+  }
   FATHOM_ASSIGN(loaded.language, ModelAdapter::create(*loaded.model, prefill_rows, drafting));
   return loaded;
 }

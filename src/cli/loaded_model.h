@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/result.h"
+#include "cli/command.h"
 #include "cli/options.h"
 #include "engine/model_adapter.h"
 #include "model/model.h"
@@ -18,10 +19,13 @@ struct LoadedModel {
   std::unique_ptr<ModelAdapter> language;
 };
 
+std::unique_ptr<Ops> make_ops(const BackendFlags& flags);
+
 /// Rows of a prompt that are computed at once.
 inline constexpr int64_t prefill_rows = 128;
 
-/// With `drafting`, sequences keep what drafts need, where the checkpoint has usable draft stages.
-Result<LoadedModel> load_model(const ModelFlags& flags, bool drafting);
+/// With `drafting`, sequences keep what drafts need, where the checkpoint has usable draft stages. Shows on
+/// standard error how far it has come, and can be interrupted.
+Result<LoadedModel> load_model(const ModelFlags& flags, bool drafting, const Surroundings& surroundings);
 
 }  // namespace fathom

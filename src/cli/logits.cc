@@ -95,8 +95,8 @@ TensorView view_of(const std::vector<T>& values, DType dtype, Shape shape, std::
   return {reinterpret_cast<const std::byte*>(values.data()), dtype, shape, name};
 }
 
-Status run(const Flags& flags, const Surroundings&) {
-  FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model, false));
+Status run(const Flags& flags, const Surroundings& surroundings) {
+  FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model, false, surroundings));
   Computation result;
   FATHOM_TRY(compute(flags, loaded, result));
 

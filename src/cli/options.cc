@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include "base/size_text.h"
 #include "base/threads.h"
 #include "model/sequence.h"
 #include "text/utf8.h"
@@ -24,9 +25,37 @@ uint64_t random_seed() {
 
 }  // namespace
 
+void add_memory_flag(CLI::App& command, std::optional<int64_t>& memory, bool* mapped) {
+  const std::string or_mapped =
+      mapped == nullptr ? "" : "; or 'mapped': weights stay in mapped files and the kernel decides";
+  command
+      .add_option_function<std::string>(
+          "--memory",
+          [&memory, mapped](const std::string& text) {
+            if (mapped != nullptr && text == "mapped") {
+              *mapped = true;
+              return;
+            }
+            const auto bytes = parse_size(text);
+            if (!bytes) throw CLI::ValidationError("--memory", bytes.error().message);
+            memory = *bytes;
+          },
+          "Memory to use in all, such as 16G; experts that do not fit are read from disk as they are needed. "
+          "Default: what the machine and its control groups leave" +
+              or_mapped)
+      ->type_name("SIZE");
+}
+
 void ModelFlags::add_to(CLI::App& command) {
-  threads = std::min(available_processors(), max_threads);
   command.add_option("--model", directory, "Model directory, as published")->required()->type_name("DIR");
+  BackendFlags::add_to(command);
+  add_memory_flag(command, memory, &mapped);
+  command.add_option("--context", context, "Positions to plan memory for; default: the model's context")
+      ->check(CLI::Range(int64_t{1}, int64_t{std::numeric_limits<int32_t>::max()}));
+}
+
+void BackendFlags::add_to(CLI::App& command) {
+  threads = std::min(available_processors(), max_threads);
   command.add_option("--threads", threads, "Threads to compute with")
       ->check(CLI::Range(1, max_threads))
       ->capture_default_str();

@@ -28,13 +28,26 @@ std::optional<T> parse_whole(std::string_view text) {
   return value;
 }
 
-struct ModelFlags {
-  std::filesystem::path directory;
+/// --memory SIZE, and what else the caller allows for: a word that sets `mapped`, if that is not null.
+void add_memory_flag(CLI::App& command, std::optional<int64_t>& memory, bool* mapped);
+
+/// What computes.
+struct BackendFlags {
   int threads = 1;
   bool exact = false;
   Isa isa = best_isa();  // of the fast path
 
-  /// --model, --threads (default: as many as this process may use), --exact and --isa.
+  /// --threads (default: as many as this process may use), --exact and --isa.
+  void add_to(CLI::App& command);
+};
+
+struct ModelFlags : BackendFlags {
+  std::filesystem::path directory;
+  std::optional<int64_t> memory;  // bytes; nothing: what the machine leaves
+  bool mapped = false;            // weights stay in mapped files instead
+  int64_t context = 0;            // positions; 0: the model's
+
+  /// --model, those of BackendFlags, --memory and --context.
   void add_to(CLI::App& command);
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/config.h"
+#include "model/engram_rows.h"
 #include "model/image_placement.h"
 #include "model/sequence.h"
 #include "model/trace.h"
@@ -22,6 +23,7 @@ struct Batch {
   std::vector<std::vector<int64_t>> engram_ids;  // for each engram layer, table rows [rows, columns]
   std::vector<ImageRows> images;                 // what the stream begins with at image positions
   TensorView image_rows = {};                    // u8 [rows]: 1 at image positions; empty without any
+  EngramRows* engram_rows = nullptr;  // where engram_ids have been asked for; null: rows are in the tables
   bool block = false;      // rows are draft blocks, which see all of their own span and are not kept
   Trace* trace = nullptr;  // with one sequence only
 

@@ -5,10 +5,14 @@
 
 namespace fathom {
 
-DraftModel::DraftModel(const ModelConfig& config, const ModelWeights& weights, TensorView freqs)
+DraftModel::DraftModel(const ModelConfig& config, const ModelWeights& weights, TensorView freqs,
+                       ExpertCache* experts)
     : config_(config), weights_(weights), w_(*weights.draft) {
-  for (int64_t i = 0; i < config.n_mtp_layers; ++i)
-    stages_.emplace_back(config, w_.stages[static_cast<size_t>(i)], freqs, config.n_layers + i);
+  for (size_t i = 0; i < w_.stages.size(); ++i) {
+    NextLayer next;
+    if (experts != nullptr && i + 1 < w_.stages.size()) next = {&w_.stages[i + 1], experts};
+    stages_.emplace_back(config, w_.stages[i], freqs, config.n_layers + static_cast<int64_t>(i), next);
+  }
 }
 
 Status DraftModel::append(Ops& ops, const Batch& b, Workspace& s) const {

@@ -45,8 +45,9 @@ struct DraftStep {
 /// The stages `mtp.*` and their heads. Immutable.
 class DraftModel {
  public:
-  /// `config` and `weights` (whose `draft` is there) must outlive it; `freqs` is ratio 0's table.
-  DraftModel(const ModelConfig& config, const ModelWeights& weights, TensorView freqs);
+  /// `config` and `weights` (whose `draft` is there) must outlive it; `freqs` is ratio 0's table. `experts`:
+  /// where those of the stages are read, or null.
+  DraftModel(const ModelConfig& config, const ModelWeights& weights, TensorView freqs, ExpertCache* experts);
 
   /// After a main pass over `b`, which left s.main_hidden: window keys of its positions, in every stage of
   /// every sequence that drafts.

@@ -25,13 +25,15 @@ RouterScore router_score(ScoreFunc f) {
 
 }  // namespace
 
-Layer::Layer(const ModelConfig& config, const LayerWeights& weights, TensorView freqs, int64_t index)
+Layer::Layer(const ModelConfig& config, const LayerWeights& weights, TensorView freqs, int64_t index,
+             NextLayer next)
     : config_(config),
       w_(weights),
       index_(index),
       num_chosen_(index < config.n_layers ? config.n_activated_experts : config.dspark_n_activated_experts),
       draft_feature_(-1),
-      attention_(config, weights.attn, freqs, index) {
+      attention_(config, weights.attn, freqs, index),
+      next_(next) {
   const std::vector<int64_t>& targets = config.dspark_target_layer_ids;
   const auto found = std::find(targets.begin(), targets.end(), index);
   if (found != targets.end()) draft_feature_ = found - targets.begin();
@@ -92,8 +94,16 @@ Status Layer::engram(Ops& ops, const Batch& b, Workspace& s) const {
   const TensorRef rows = s.engram_rows.head(n);  // [rows, columns * engram_head_dim]
   const TensorRef kv = s.engram_kv.head(n);      // [rows, (hc + 1) * dim]
   const TensorRef ids = s.engram_ids.head(n);    // [rows, columns]
-  ops.copy_in(ids, b.engram_ids[static_cast<size_t>(which)].data());
-  FATHOM_TRY(ops.engram_gather({.ids = ids, .table = e.table, .out = rows}));
+  const std::vector<int64_t>& table_rows = b.engram_ids[static_cast<size_t>(which)];
+  if (b.engram_rows == nullptr) {
+    ops.copy_in(ids, table_rows.data());
+    FATHOM_TRY(ops.engram_gather({.ids = ids, .table = e.table, .out = rows}));
+  } else {
+    std::vector<int64_t> slots(table_rows.size());
+    FATHOM_ASSIGN(const Weight cached, b.engram_rows->take(which, table_rows, slots));
+    ops.copy_in(ids, slots.data());
+    FATHOM_TRY(ops.engram_gather({.ids = ids, .table = cached, .out = rows}));
+  }
   FATHOM_TRY(ops.linear({.in = rows, .weight = e.wkv, .out = kv}));
   ops.engram_write({.kv = kv,
                     .q_weight = e.q_weight,
@@ -104,19 +114,56 @@ Status Layer::engram(Ops& ops, const Batch& b, Workspace& s) const {
   return {};
 }
 
+RouteParams Layer::route_params(const MoeWeights& ffn, const Batch& b) const {
+  return {.x = {},
+          .gate = ffn.gate,
+          .bias = ffn.bias,
+          .image_bias = ffn.bias_vl,
+          .image_rows = b.image_rows,
+          .score = router_score(config_.score_func),
+          .route_scale = config_.route_scale,
+          .experts = {},
+          .weights = {}};
+}
+
+// What the next layer would choose if the stream stayed as it is: most of its choice, since a layer adds
+// little to the stream.
+void Layer::expect_experts(Ops& ops, const Batch& b, Workspace& s) const {
+  if (next_.weights == nullptr || next_.experts->holds_all()) return;
+  const int64_t n = b.rows;
+  const TensorRef x = s.y.head(n);  // free until the experts write to it
+  ops.collapse_norm({.stream = s.stream.head(n),
+                     .pre = s.next_pre.head(n),
+                     .weight = next_.weights->ffn_norm,
+                     .norm_eps = config_.norm_eps,
+                     .out = x});
+  RouteParams p = route_params(next_.weights->ffn, b);
+  p.x = x;
+  p.experts = {s.expected_experts.data, DType::i32, {n, num_chosen_}};
+  p.weights = {s.expected_weights.data, DType::f32, {n, num_chosen_}};
+  if (!ops.route(p)) return;  // bad weights: the layer itself will say so
+  std::vector<int32_t> chosen(static_cast<size_t>(n * num_chosen_));
+  ops.copy_out(chosen.data(), p.experts);
+  std::vector<std::pair<int32_t, int32_t>> votes(static_cast<size_t>(next_.weights->ffn.gate.shape[0]));
+  for (size_t e = 0; e < votes.size(); ++e) votes[e].second = static_cast<int32_t>(e);
+  for (const int32_t e : chosen) --votes[static_cast<size_t>(e)].first;
+  std::sort(votes.begin(), votes.end());
+  std::vector<int32_t> likeliest;
+  for (const auto& [negative_votes, e] : votes)
+    if (negative_votes < 0) likeliest.push_back(e);
+  next_.experts->expect(index_ + 1, likeliest);
+}
+
 Status Layer::experts(Ops& ops, const Batch& b, Workspace& s) const {
   const int64_t n = b.rows;
   const TensorRef experts{s.experts.data, DType::i32, {n, num_chosen_}};
   const TensorRef weights{s.expert_weights.data, DType::f32, {n, num_chosen_}};
-  FATHOM_TRY(ops.route({.x = s.x.head(n),
-                        .gate = w_.ffn.gate,
-                        .bias = w_.ffn.bias,
-                        .image_bias = w_.ffn.bias_vl,
-                        .image_rows = b.image_rows,
-                        .score = router_score(config_.score_func),
-                        .route_scale = config_.route_scale,
-                        .experts = experts,
-                        .weights = weights}));
+  RouteParams p = route_params(w_.ffn, b);
+  p.x = s.x.head(n);
+  p.experts = experts;
+  p.weights = weights;
+  FATHOM_TRY(ops.route(p));
+  expect_experts(ops, b, s);
   FATHOM_TRY(ops.expert_layer({.x = s.x.head(n),
                                .experts = experts,
                                .weights = weights,

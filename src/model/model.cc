@@ -11,7 +11,8 @@
 
 namespace fathom {
 
-Result<std::unique_ptr<Model>> Model::load(const std::filesystem::path& directory, Ops& ops) {
+Result<std::unique_ptr<Model>> Model::load(const std::filesystem::path& directory, Ops& ops,
+                                           const std::optional<MemoryOptions>& memory) {
   FATHOM_ASSIGN(ModelConfig config, load_config(directory));
   FATHOM_ASSIGN(Tokenizer tokenizer, Tokenizer::load(directory));
   FATHOM_ASSIGN(TokenMap token_map, match_tokenizer(config, tokenizer));
@@ -21,12 +22,8 @@ Result<std::unique_ptr<Model>> Model::load(const std::filesystem::path& director
   std::unique_ptr<Model> model(new Model(std::move(config), std::move(tokenizer), std::move(token_map),
                                          std::move(engram), std::move(checkpoint), std::move(tensors), ops));
   FATHOM_TRY(model->prepare_rope());
-  for (int64_t l = 0; l < model->config_.n_layers; ++l) {
-    const TensorRef& freqs = model->config_.ratio(l) > 0 ? model->compressed_freqs_ : model->window_freqs_;
-    model->layers_.emplace_back(model->config_, model->weights_.layers[static_cast<size_t>(l)], freqs, l);
-  }
-  if (model->weights_.draft)
-    model->draft_ = std::make_unique<DraftModel>(model->config_, model->weights_, model->window_freqs_);
+  if (memory) FATHOM_TRY(model->fill_memory(*memory));
+  model->make_layers();
   return model;
 }
 
@@ -38,9 +35,32 @@ Model::Model(ModelConfig config, Tokenizer tokenizer, TokenMap token_map, Engram
       engram_(std::move(engram)),
       checkpoint_(std::move(checkpoint)),
       tensors_(std::move(tensors)),
-      ops_(ops),
-      weights_(bind_weights(config_, tensors_)) {
+      ops_(ops) {}
+
+Status Model::fill_memory(const MemoryOptions& options) {
+  if (options.context > 0) config_.max_seq_len = std::min(config_.max_seq_len, options.context);
+  FATHOM_ASSIGN(tiers_, MemoryTiers::open(config_, checkpoint_, tensors_, options));
+  return tiers_->fill(tensors_);
+}
+
+void Model::make_layers() {
+  ExpertSources sources;
+  ExpertCache* const experts = tiers_ ? &tiers_->experts() : nullptr;
+  for (int64_t l = 0; experts != nullptr && l < experts->num_layers(); ++l)
+    sources.push_back(experts->source(l));
+  const auto num_cached = static_cast<int64_t>(sources.size());
+  weights_ = bind_weights(config_, tensors_, std::move(sources));
   if (tensors_.vision_available()) vision_.emplace(config_, tensors_, ops_);
+  for (int64_t l = 0; l < config_.n_layers; ++l) {
+    const TensorRef& freqs = config_.ratio(l) > 0 ? compressed_freqs_ : window_freqs_;
+    NextLayer next;
+    if (experts != nullptr && l + 1 < config_.n_layers)
+      next = {&weights_.layers[static_cast<size_t>(l + 1)], experts};
+    layers_.emplace_back(config_, weights_.layers[static_cast<size_t>(l)], freqs, l, next);
+  }
+  if (weights_.draft)
+    draft_ = std::make_unique<DraftModel>(config_, weights_, window_freqs_,
+                                          num_cached > config_.n_layers ? experts : nullptr);
 }
 
 Status Model::prepare_rope() {
@@ -138,7 +158,19 @@ Batch Model::make_batch(Workspace& workspace, std::span<const SequenceRows> chun
   ops_.copy_in(workspace.positions.head(batch.rows), positions.data());
   mark_images(workspace, batch);
   hash_ngrams(batch, chunk);
+  if (tiers_) read_ahead(batch, ids);
   return batch;
+}
+
+// All that the pass will need from disk and that is known before it begins.
+void Model::read_ahead(Batch& batch, std::span<const int32_t> ids) const {
+  if (tiers_->engram() != nullptr) {
+    batch.engram_rows = tiers_->engram();
+    batch.engram_rows->request(batch.engram_ids);
+  }
+  const auto row_bytes = static_cast<size_t>(weights_.embed.bytes() / weights_.embed.shape[0]);
+  for (const int32_t id : ids)
+    checkpoint_.will_need({weights_.embed.data + static_cast<size_t>(id) * row_bytes, row_bytes});
 }
 
 // Which rows are image positions, for the operations that treat them apart.
@@ -190,6 +222,8 @@ void Model::hash_ngrams(Batch& batch, std::span<const SequenceRows> chunk) const
 
 Status Model::run_chunk(Workspace& workspace, std::span<const SequenceRows> chunk, Trace* trace,
                         Logits& logits) const {
+  std::unique_lock<std::mutex> engram_lock;
+  if (tiers_) engram_lock = std::unique_lock(tiers_->engram_mutex());
   const Batch batch = make_batch(workspace, chunk, trace);
   ops_.embed({.ids = workspace.ids.head(batch.rows),
               .table = weights_.embed,

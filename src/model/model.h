@@ -17,6 +17,7 @@
 #include "model/engram_layout.h"
 #include "model/image_placement.h"
 #include "model/layer.h"
+#include "model/memory_tiers.h"
 #include "model/sequence.h"
 #include "model/tensor_table.h"
 #include "model/trace.h"
@@ -53,15 +54,22 @@ struct Logits {
 /// differ.
 class Model {
  public:
-  /// Opens a model directory for `ops`, which must outlive the model. Headers and small tensors are read;
-  /// everything else stays in the mapped files. Errors name file, key or tensor.
-  static Result<std::unique_ptr<Model>> load(const std::filesystem::path& directory, Ops& ops);
+  /// Opens a model directory for `ops`, which must outlive the model. Without `memory`, headers and small
+  /// tensors are read and everything else stays in the mapped files. With it, the process keeps to a budget:
+  /// dense weights are read now, experts and n-gram rows as they are needed, and the context is at most the
+  /// one planned for. Results are the same bits. Errors name file, key or tensor; invalid_argument for a
+  /// budget too small, cancelled.
+  static Result<std::unique_ptr<Model>> load(const std::filesystem::path& directory, Ops& ops,
+                                             const std::optional<MemoryOptions>& memory = {});
 
   const ModelConfig& config() const { return config_; }
   const Tokenizer& tokenizer() const { return tokenizer_; }
   const Checkpoint& checkpoint() const { return checkpoint_; }
   /// What the checkpoint holds, and why draft stages or vision are not available where they are not.
   const TensorTable& tensors() const { return tensors_; }
+
+  /// How memory is spent, and what has been read; null where everything is in mapped files.
+  const MemoryTiers* memory() const { return tiers_.get(); }
 
   /// Whether the checkpoint has draft stages that can run; tensors().draft_problem() says why not.
   bool can_draft() const { return draft_ != nullptr; }
@@ -99,7 +107,9 @@ class Model {
  private:
   Model(ModelConfig config, Tokenizer tokenizer, TokenMap token_map, EngramLayout engram,
         Checkpoint checkpoint, TensorTable tensors, Ops& ops);
+  Status fill_memory(const MemoryOptions& options);
   Status prepare_rope();
+  void make_layers();
   Error with_file(Error error) const;
   Status check_rows(std::span<const SequenceRows> rows) const;
   Status run_chunk(Workspace& workspace, std::span<const SequenceRows> chunk, Trace* trace,
@@ -107,6 +117,7 @@ class Model {
   Batch make_batch(Workspace& workspace, std::span<const SequenceRows> chunk, Trace* trace) const;
   void mark_images(Workspace& workspace, Batch& batch) const;
   void hash_ngrams(Batch& batch, std::span<const SequenceRows> chunk) const;
+  void read_ahead(Batch& batch, std::span<const int32_t> ids) const;
   Status head(Workspace& workspace, const Batch& batch, std::span<const SequenceRows> chunk,
               Logits& logits) const;
 
@@ -117,6 +128,7 @@ class Model {
   Checkpoint checkpoint_;
   TensorTable tensors_;
   Ops& ops_;
+  std::unique_ptr<MemoryTiers> tiers_;
   ModelWeights weights_;
   std::optional<VisionTower> vision_;
   Buffer rope_memory_;

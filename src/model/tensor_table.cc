@@ -186,6 +186,11 @@ const TensorView* TensorTable::try_find(std::string_view name) const {
   return at == tensors_.end() || at->name != name ? nullptr : &*at;
 }
 
+void TensorTable::relocate(std::string_view name, const std::byte* data) {
+  const TensorView& tensor = find(name);
+  tensors_[static_cast<size_t>(&tensor - tensors_.data())].data = data;
+}
+
 const TensorView& TensorTable::find(std::string_view name) const {
   const TensorView* tensor = try_find(name);
   if (tensor == nullptr) [[unlikely]]

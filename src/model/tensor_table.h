@@ -34,6 +34,10 @@ class TensorTable {
   /// The same, or null when there is no such tensor or its group is unavailable.
   const TensorView* try_find(std::string_view name) const;
 
+  /// Makes a tensor of the manifest, which must be there, stand elsewhere in memory: views asked for from now
+  /// on point there.
+  void relocate(std::string_view name, const std::byte* data);
+
   /// Why the draft stages (vision) cannot run: empty when they can. Not configured counts as a reason.
   const std::string& draft_problem() const { return draft_problem_; }
   const std::string& vision_problem() const { return vision_problem_; }

@@ -7,7 +7,8 @@ namespace {
 
 class Binder {
  public:
-  Binder(const ModelConfig& config, const TensorTable& tensors) : config_(config), tensors_(tensors) {}
+  Binder(const ModelConfig& config, const TensorTable& tensors, ExpertSources sources)
+      : config_(config), tensors_(tensors), sources_(std::move(sources)) {}
 
   TensorView tensor(const std::string& name) const { return tensors_.find(name); }
   Weight plain(const std::string& name) const { return {tensor(name + ".weight"), {}, {}}; }
@@ -53,36 +54,48 @@ class Binder {
     return w;
   }
 
-  MoeWeights moe(const std::string& name, int64_t num_experts) const {
+  std::vector<ExpertWeights> routed(const std::string& name, int64_t num_experts) const {
+    std::vector<ExpertWeights> experts;
+    for (int64_t e = 0; e < num_experts; ++e)
+      experts.push_back(expert(fmt::format("{}ffn.experts.{}", name, e), fp4_weight_block));
+    return experts;
+  }
+
+  MoeWeights moe(int64_t index, const std::string& block_name, int64_t num_experts) {
+    const std::string name = block_name + "ffn.";
     MoeWeights w;
     w.gate = tensor(name + "gate.weight");
     w.bias = tensor(name + "gate.bias");
-    std::vector<ExpertWeights> routed;
-    for (int64_t e = 0; e < num_experts; ++e)
-      routed.push_back(expert(fmt::format("{}experts.{}", name, e), fp4_weight_block));
-    w.routed = std::make_unique<ResidentExperts>(std::move(routed));
+    if (index < static_cast<int64_t>(sources_.size()))
+      w.routed = std::move(sources_[static_cast<size_t>(index)]);
+    else
+      w.routed = std::make_unique<ResidentExperts>(routed(block_name, num_experts));
     w.shared = expert(name + "shared_experts", fp8_weight_block);
     return w;
   }
 
-  LayerWeights block(int64_t index, const std::string& name, int64_t num_experts) const {
+  LayerWeights block(int64_t index, const std::string& name, int64_t num_experts) {
     LayerWeights w;
     w.hc_attn = hyper(name + "hc_attn");
     w.hc_ffn = hyper(name + "hc_ffn");
     w.attn_norm = tensor(name + "attn_norm.weight");
     w.ffn_norm = tensor(name + "ffn_norm.weight");
     w.attn = attention(index, name + "attn.");
-    w.ffn = moe(name + "ffn.", num_experts);
+    w.ffn = moe(index, name, num_experts);
     return w;
   }
 
-  LayerWeights layer(int64_t index) const {
+  Weight engram_table(int64_t layer) const {
+    return scaled(fmt::format("layers.{}.engram.embed", layer), engram_table_block);
+  }
+
+  LayerWeights layer(int64_t index) {
     const std::string name = fmt::format("layers.{}.", index);
     LayerWeights w = block(index, name, config_.n_routed_experts);
     if (tensors_.vision_available()) w.ffn.bias_vl = tensor(name + "ffn.gate.bias_vl");
     if (config_.engram_index(index) >= 0) {
       EngramWeights& e = w.engram.emplace();
-      e.table = scaled(name + "engram.embed", engram_table_block);
+      e.table = engram_table(index);
       e.wkv = fp8(name + "engram.wkv");
       e.q_weight = tensor(name + "engram.q_weight");
       e.k_weight = tensor(name + "engram.k_weight");
@@ -90,7 +103,7 @@ class Binder {
     return w;
   }
 
-  DraftWeights draft() const {
+  DraftWeights draft() {
     DraftWeights w;
     for (int64_t i = 0; i < config_.n_mtp_layers; ++i)
       w.stages.push_back(
@@ -108,12 +121,31 @@ class Binder {
  private:
   const ModelConfig& config_;
   const TensorTable& tensors_;
+  ExpertSources sources_;
 };
 
 }  // namespace
 
-ModelWeights bind_weights(const ModelConfig& config, const TensorTable& tensors) {
-  const Binder binder(config, tensors);
+std::vector<std::vector<ExpertWeights>> bind_experts(const ModelConfig& config, const TensorTable& tensors,
+                                                     bool drafting) {
+  const Binder binder(config, tensors, {});
+  std::vector<std::vector<ExpertWeights>> layers;
+  for (int64_t l = 0; l < config.n_layers; ++l)
+    layers.push_back(binder.routed(fmt::format("layers.{}.", l), config.n_routed_experts));
+  for (int64_t i = 0; drafting && i < config.n_mtp_layers; ++i)
+    layers.push_back(binder.routed(fmt::format("mtp.{}.", i), config.dspark_n_routed_experts));
+  return layers;
+}
+
+std::vector<Weight> bind_engram_tables(const ModelConfig& config, const TensorTable& tensors) {
+  const Binder binder(config, tensors, {});
+  std::vector<Weight> tables;
+  for (const int64_t layer : config.engram_layer_ids) tables.push_back(binder.engram_table(layer));
+  return tables;
+}
+
+ModelWeights bind_weights(const ModelConfig& config, const TensorTable& tensors, ExpertSources experts) {
+  Binder binder(config, tensors, std::move(experts));
   ModelWeights w;
   w.embed = binder.tensor("embed.weight");
   w.head = binder.plain("head");

@@ -1,6 +1,7 @@
 // The model's weights: one named member per tensor, viewing the mapped checkpoint in place (spec 2).
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -86,7 +87,18 @@ struct ModelWeights {
   std::optional<DraftWeights> draft;  // where the checkpoint has usable draft stages
 };
 
-/// Gathers the model's weights from a table bound to the same configuration.
-ModelWeights bind_weights(const ModelConfig& config, const TensorTable& tensors);
+/// For each layer, then for each draft stage.
+using ExpertSources = std::vector<std::unique_ptr<ExpertSource>>;
+
+/// Gathers the model's weights from a table bound to the same configuration. Layers and stages that
+/// `experts` has no entry for get their experts from the table, too.
+ModelWeights bind_weights(const ModelConfig& config, const TensorTable& tensors, ExpertSources experts = {});
+
+/// The routed experts of each layer and, when `drafting`, of each draft stage.
+std::vector<std::vector<ExpertWeights>> bind_experts(const ModelConfig& config, const TensorTable& tensors,
+                                                     bool drafting);
+
+/// The tables of the engram layers, in order.
+std::vector<Weight> bind_engram_tables(const ModelConfig& config, const TensorTable& tensors);
 
 }  // namespace fathom

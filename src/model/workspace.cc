@@ -46,6 +46,8 @@ int64_t Workspace::layout(const ModelConfig& c, int64_t max_rows, std::byte* bas
   const int64_t chosen = std::max(c.n_activated_experts, c.dspark_n_activated_experts);
   place(experts, DType::i32, {rows, chosen});
   place(expert_weights, DType::f32, {rows, chosen});
+  place(expected_experts, DType::i32, {rows, chosen});
+  place(expected_weights, DType::f32, {rows, chosen});
   if (!c.engram_layer_ids.empty()) {
     place(engram_ids, DType::i64, {rows, c.engram_columns()});
     place(engram_rows, DType::bf16, {rows, c.engram_columns() * c.engram_head_dim});

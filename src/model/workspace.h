@@ -43,6 +43,8 @@ class Workspace {
   TensorRef num_candidates;         // i32 [rows]
   TensorRef experts;                // i32 [rows, most experts a token of a layer or draft stage takes]
   TensorRef expert_weights;         // f32, the same
+  TensorRef expected_experts;       // i32, the same: of the next layer
+  TensorRef expected_weights;       // f32, the same
   TensorRef engram_ids;             // i64 [rows, columns]
   TensorRef engram_rows;            // bf16 [rows, columns * engram_head_dim]
   TensorRef engram_kv;              // bf16 [rows, (hc + 1) * dim]

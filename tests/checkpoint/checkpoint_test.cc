@@ -53,6 +53,20 @@ TEST(Checkpoint, OpensShardsInPlace) {
   EXPECT_EQ(checkpoint.file_of("e"), "");
 }
 
+TEST(Checkpoint, SaysWhereATensorLies) {
+  const TempDir dir;
+  small().write(dir.path(), 2);
+  const Checkpoint checkpoint = Checkpoint::open(dir.path()).value();
+  for (const char* name : {"a", "b", "c", "d"}) {
+    const auto place = checkpoint.place_of(name);
+    ASSERT_TRUE(place) << name;
+    const std::string file = test::read_all(checkpoint.shard_path(place->shard));
+    EXPECT_EQ(file.substr(place->offset, place->bytes), std::string(place->bytes, name[0])) << name;
+    EXPECT_EQ(checkpoint.shard_path(place->shard).filename(), checkpoint.file_of(name));
+  }
+  EXPECT_FALSE(checkpoint.place_of("e"));
+}
+
 TEST(Checkpoint, OpensTheTinyModel) {
   const auto checkpoint = Checkpoint::open(tiny);
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;

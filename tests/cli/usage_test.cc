@@ -29,8 +29,8 @@ TEST(Usage, HelpNamesEveryCommand) {
   const Finished run = run_fathom({"--help"});
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_EQ(run.err, "");
-  for (const char* command :
-       {"generate", "chat", "inspect", "tokenize", "render", "parse", "preprocess", "logits", "eval"}) {
+  for (const char* command : {"generate", "chat", "inspect", "tokenize", "render", "parse", "preprocess",
+                              "logits", "eval", "bench"}) {
     EXPECT_THAT(run.out, HasSubstr(command));
     const Finished help = run_fathom({command, "--help"});
     EXPECT_EQ(help.exit_code, 0);
@@ -76,6 +76,10 @@ TEST(Usage, WrongArgumentsAreUsageErrors) {
   for (const char* ids : {"0,x", "", "1,,2", "1,2,", "-1", "99999999999"})
     expect_usage_error({"logits", "--model", tiny, "--ids", ids, "--out", "x"}, "--ids");
   expect_usage_error({"logits", "--model", tiny, "--ids", "0", "--out", "x", "--greedy", "0"}, "--greedy");
+  for (const char* rows : {"0", "", "1,", "1,,4", "x", "5000"})
+    expect_usage_error({"bench", "--rows", rows}, "--rows");
+  expect_usage_error({"bench", "--seconds", "0"}, "--seconds");
+  expect_usage_error({"bench", "--no-operations", "--filter", "wq"}, "--filter");
 }
 
 TEST(Usage, FailuresHaveExitCodeOneAndOneLine) {

@@ -91,13 +91,12 @@ class ExpertRound {
                ArrangedRows Job::*to, const RowOf& row_of) {
     struct Block {
       const Job* job;
-      int64_t first;
+      int64_t number;
     };
     const int64_t in = (jobs.front().weights->*weight).in();
-    const int64_t size = context_.linear.row_block;
     std::vector<Block> blocks;
     for (const Job& job : jobs)
-      for (int64_t r = 0; r < job.count(); r += size) blocks.push_back({&job, r});
+      for (int64_t b = 0; b < num_blocks(context_, job.count()); ++b) blocks.push_back({&job, b});
     const auto count = static_cast<int64_t>(blocks.size());
     const int64_t values = block_values(context_, in);
     auto* out = context_.scratch.take<uint16_t>(slot, count * values);
@@ -106,14 +105,13 @@ class ExpertRound {
       job.*to = {at, values, job.count()};
       at += num_blocks(context_, job.count()) * values;
     }
-    const int64_t grain = std::max<int64_t>(1, rows_per_item(in) / size);
+    const int64_t grain = std::max<int64_t>(1, rows_per_item(in) / context_.linear.row_block);
     context_.pool.parallel_for(count, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const auto& [job, first] = blocks[static_cast<size_t>(i)];
+        const auto& [job, number] = blocks[static_cast<size_t>(i)];
         arrange_block(
-            context_, stored_matrix(job->weights->*weight).format, first,
-            std::min(size, job->count() - first), in, [&, j = job](int64_t r) { return row_of(*j, r); },
-            out + i * values);
+            context_, stored_matrix(job->weights->*weight).format, number, job->count(), in,
+            [&, j = job](int64_t r) { return row_of(*j, r); }, out + i * values);
       }
     });
   }

@@ -30,6 +30,12 @@ class FastCpuOps final : public ExactCpuOps {
     else
       ExactCpuOps::embed(p);
   }
+  void place_rows(const PlaceRowsParams& p) override {
+    if (p.rows.dtype == DType::bf16)
+      fast::place_rows(fast_, p);
+    else
+      ExactCpuOps::place_rows(p);
+  }
   void hyper_mix(const HyperMixParams& p) override { fast::hyper_mix(fast_, p); }
   void collapse_norm(const CollapseNormParams& p) override { fast::collapse_norm(fast_, p); }
   void expand(const ExpandParams& p) override { fast::expand(fast_, p); }
@@ -52,6 +58,12 @@ class FastCpuOps final : public ExactCpuOps {
   void engram_write(const EngramWriteParams& p) override { fast::engram_write(fast_, p); }
   void draft_feature(const DraftFeatureParams& p) override { fast::draft_feature(fast_, p); }
   void patch_rope(const PatchRopeParams& p) override { fast::patch_rope(fast_, p); }
+  void gather_cells(const GatherCellsParams& p) override {
+    if (p.ratio * p.ratio <= fast::max_cell)
+      fast::gather_cells(fast_, p);
+    else
+      ExactCpuOps::gather_cells(p);
+  }
   void add(const AddParams& p) override { fast::add(fast_, p); }
   void gated_silu(const GatedSiluParams& p) override { fast::gated_silu(fast_, p); }
   void gelu(const GeluParams& p) override { fast::gelu(fast_, p); }

@@ -10,6 +10,16 @@ namespace fathom::fast {
 
 using cpu::elements;
 
+namespace {
+
+// `row` (bf16, maybe unaligned) to each of a stream row's copies.
+void copy_row(const std::byte* row, int64_t copies, int64_t dim, bf16* stream) {
+  for (int64_t c = 0; c < copies; ++c)
+    std::memcpy(stream + c * dim, row, static_cast<size_t>(dim) * sizeof(bf16));
+}
+
+}  // namespace
+
 void embed(const Context& context, const EmbedParams& p) {
   const int64_t copies = p.stream.shape[1];
   const int64_t dim = p.stream.shape[2];
@@ -20,12 +30,22 @@ void embed(const Context& context, const EmbedParams& p) {
   context.pool.parallel_for(p.stream.shape[0], rows_per_item(copies * dim), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       FATHOM_CHECK(ids[r] >= 0 && ids[r] < p.table.shape[0]);
-      for (int64_t c = 0; c < copies; ++c) {
-        std::memcpy(stream + (r * copies + c) * dim, p.table.data + ids[r] * dim * 2,
-                    static_cast<size_t>(dim) * 2);
-        pre[r * copies + c] = c == 0 ? 1.0f : 0.0f;
-      }
+      copy_row(p.table.data + ids[r] * dim * 2, copies, dim, stream + r * copies * dim);
+      for (int64_t c = 0; c < copies; ++c) pre[r * copies + c] = c == 0 ? 1.0f : 0.0f;
     }
+  });
+}
+
+void place_rows(const Context& context, const PlaceRowsParams& p) {
+  const int64_t copies = p.stream.shape[1];
+  const int64_t dim = p.stream.shape[2];
+  FATHOM_CHECK_EQ(p.rows.shape[0], p.stream.shape[0]);
+  FATHOM_CHECK_EQ(p.rows.shape[1], dim);
+  FATHOM_CHECK(p.rows.dtype == DType::bf16);
+  bf16* stream = elements<bf16>(p.stream);
+  context.pool.parallel_for(p.stream.shape[0], rows_per_item(copies * dim), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r)
+      copy_row(p.rows.data + r * dim * 2, copies, dim, stream + r * copies * dim);
   });
 }
 

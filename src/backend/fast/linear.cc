@@ -21,13 +21,10 @@ ArrangedRows arrange_rows(const Context& context, const bf16* x, int64_t stride,
         auto* grid =
             context.worker[static_cast<size_t>(worker)].take<bf16>(Scratch::row, quantize ? block * in : 0);
         for (int64_t b = begin; b < end; ++b) {
-          const int64_t count = std::min(block, rows - b * block);
-          for (int64_t r = 0; quantize && r < count; ++r)
-            context.rows.fp8_grid(x + (b * block + r) * stride, in, grid + r * in);
-          arrange_block(
-              context, format, 0, count, in,
-              [&](int64_t r) { return quantize ? grid + r * in : x + (b * block + r) * stride; },
-              out + b * values);
+          for (int64_t r = b * block; quantize && r < std::min(rows, (b + 1) * block); ++r)
+            context.rows.fp8_grid(x + r * stride, in, grid + r % block * in);
+          const auto row_of = [&](int64_t r) { return quantize ? grid + r % block * in : x + r * stride; };
+          arrange_block(context, format, b, rows, in, row_of, out + b * values);
         }
       });
   return {out, values, rows};

@@ -8,6 +8,7 @@ const LinearKernels& linear_kernels(Isa isa) {
   switch (isa) {
 #if defined(__x86_64__)
     case Isa::amx:
+      return amx::linear;
     case Isa::avx512:
       return avx512::linear;
     case Isa::avx2:

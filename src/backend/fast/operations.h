@@ -34,6 +34,8 @@ void sparse_attention(const Context&, const SparseAttentionParams&);
 // hyper.cc
 /// The table must be bf16.
 void embed(const Context&, const EmbedParams&);
+/// The rows must be bf16.
+void place_rows(const Context&, const PlaceRowsParams&);
 void hyper_mix(const Context&, const HyperMixParams&);
 void collapse_norm(const Context&, const CollapseNormParams&);
 void expand(const Context&, const ExpandParams&);
@@ -56,5 +58,8 @@ void add(const Context&, const AddParams&);
 void gated_silu(const Context&, const GatedSiluParams&);
 void gelu(const Context&, const GeluParams&);
 void patch_rope(const Context&, const PatchRopeParams&);
+inline constexpr int64_t max_cell = 64;  // patches
+/// Cells of at most max_cell patches.
+void gather_cells(const Context&, const GatherCellsParams&);
 
 }  // namespace fathom::fast

@@ -17,13 +17,15 @@ inline int64_t block_values(const Context& context, int64_t in) {
   return context.linear.row_block * arranged_columns(in);
 }
 
-/// Arranges a block: rows of `in` bf16 values each, for weights of `format`.
+/// Arranges block `b` of `all` rows of `in` bf16 values each, row_of(r), for weights of `format`.
 template <class RowOf>
-void arrange_block(const Context& context, WeightFormat format, int64_t first, int64_t count, int64_t in,
+void arrange_block(const Context& context, WeightFormat format, int64_t b, int64_t all, int64_t in,
                    const RowOf& row_of, uint16_t* out) {
+  const int64_t width = std::min(all, context.linear.row_block);
   const uint16_t* rows[largest_row_block] = {};
-  for (int64_t r = 0; r < count; ++r) rows[r] = reinterpret_cast<const uint16_t*>(row_of(first + r));
-  context.linear.arrange(format, rows, count, in, out);
+  for (int64_t r = 0; r < width && b * width + r < all; ++r)
+    rows[r] = reinterpret_cast<const uint16_t*>(row_of(b * width + r));
+  context.linear.arrange(format, rows, width, in, out);
 }
 
 /// bf16 rows, `stride` apart, for one weight format: rounded to the FP8 grid when `quantize` (spec 1, Linear

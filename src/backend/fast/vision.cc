@@ -65,4 +65,40 @@ void patch_rope(const Context& context, const PatchRopeParams& p) {
       });
 }
 
+namespace {
+
+// One cell, channel by channel: out[c, i] = patch i's value of channel c.
+void gather_cell(const GatherCellsParams& p, int64_t first_row, int64_t first_col, bf16* out) {
+  constexpr bf16 zero{};
+  const int64_t dim = p.patches.shape[1];
+  const int64_t area = p.ratio * p.ratio;
+  const bf16* from[max_cell];
+  int64_t step[max_cell];
+  for (int64_t i = 0; i < area; ++i) {
+    const int64_t row = first_row + i / p.ratio;
+    const int64_t col = first_col + i % p.ratio;
+    const bool inside = row < p.patches.shape[0] / p.patch_cols && col < p.patch_cols;
+    from[i] = inside ? elements<bf16>(p.patches) + (row * p.patch_cols + col) * dim : &zero;
+    step[i] = inside ? 1 : 0;
+  }
+  for (int64_t c = 0; c < dim; ++c)
+    for (int64_t i = 0; i < area; ++i) *out++ = from[i][c * step[i]];
+}
+
+}  // namespace
+
+void gather_cells(const Context& context, const GatherCellsParams& p) {
+  const int64_t cell_cols = (p.patch_cols + p.ratio - 1) / p.ratio;
+  const int64_t width = p.patches.shape[1] * p.ratio * p.ratio;
+  FATHOM_CHECK_LE(p.ratio * p.ratio, max_cell);
+  FATHOM_CHECK_EQ(p.out.shape[1], width);
+  bf16* out = elements<bf16>(p.out);
+  context.pool.parallel_for(p.out.shape[0], rows_per_item(4 * width), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t cell = p.first_cell + r;
+      gather_cell(p, cell / cell_cols * p.ratio, cell % cell_cols * p.ratio, out + r * width);
+    }
+  });
+}
+
 }  // namespace fathom::fast

@@ -18,7 +18,7 @@ FATHOM_SIMD void mix_tile(const bf16* x, int64_t x_stride, const float* w, int64
         f32x16 rows[R];
         for (int r = 0; r < R; ++r) rows[r] = load_bf16(x + r * x_stride + i, lanes);
         for (int m = 0; m < M; ++m) {
-          const f32x16 v = load(w + m * w_stride + i, lanes);
+          const f32x16 v = in_register(load(w + m * w_stride + i, lanes));
           for (int r = 0; r < R; ++r) acc[r][m] = acc[r][m] + rows[r] * v;
         }
       });
@@ -26,22 +26,24 @@ FATHOM_SIMD void mix_tile(const bf16* x, int64_t x_stride, const float* w, int64
     for (int m = 0; m < M; ++m) out[r * out_stride + m] = sum(acc[r][m]);
 }
 
-template <int R>
+template <int R, int M>
 FATHOM_SIMD void mix_rows(const MixChunk& c, const bf16* x, float* out) {
-  // As many accumulators as hide the latency and fit into the registers.
-  constexpr int tile = FATHOM_NATIVE_BYTES == 64 ? 8 : FATHOM_NATIVE_BYTES == 32 ? 4 : 2;
   int64_t m = 0;
-  for (; m + tile <= c.mixes; m += tile)
-    mix_tile<R, tile>(x, c.stride, c.fn + m * c.stride, c.stride, c.n, out + m, c.mixes + 1);
+  for (; m + M <= c.mixes; m += M)
+    mix_tile<R, M>(x, c.stride, c.fn + m * c.stride, c.stride, c.n, out + m, c.mixes + 1);
   for (; m < c.mixes; ++m)
     mix_tile<R, 1>(x, c.stride, c.fn + m * c.stride, c.stride, c.n, out + m, c.mixes + 1);
 }
 
 void mix_chunk(const MixChunk& c, const bf16* x, int64_t rows, float* out) {
+  // As many accumulators as hide the latency of the sums and fit into the registers.
+  constexpr int row_tile = FATHOM_NATIVE_BYTES == 64 ? 4 : FATHOM_NATIVE_BYTES == 32 ? 2 : 1;
+  constexpr int mix_tile_of_rows = FATHOM_NATIVE_BYTES == 64 ? 6 : 2;
+  constexpr int mix_tile_of_one = FATHOM_NATIVE_BYTES == 64 ? 8 : FATHOM_NATIVE_BYTES == 32 ? 4 : 2;
   int64_t r = 0;
-  if constexpr (FATHOM_NATIVE_BYTES == 64)
-    for (; r + 2 <= rows; r += 2) mix_rows<2>(c, x + r * c.stride, out + r * (c.mixes + 1));
-  for (; r < rows; ++r) mix_rows<1>(c, x + r * c.stride, out + r * (c.mixes + 1));
+  for (; r + row_tile <= rows; r += row_tile)
+    mix_rows<row_tile, mix_tile_of_rows>(c, x + r * c.stride, out + r * (c.mixes + 1));
+  for (; r < rows; ++r) mix_rows<1, mix_tile_of_one>(c, x + r * c.stride, out + r * (c.mixes + 1));
   for (r = 0; r < rows; ++r) {
     const bf16* row = x + r * c.stride;
     out[r * (c.mixes + 1) + c.mixes] = sum(sum_lanes(

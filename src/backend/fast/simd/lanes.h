@@ -192,6 +192,14 @@ FATHOM_SIMD i32x16 signed_of(u32x16 v) { return Lanes<i32x16>::bits(v); }
 FATHOM_SIMD i32x16 to_i32(f32x16 v) { return Lanes<i32x16>::value(v); }  // towards zero
 FATHOM_SIMD f32x16 to_f32(i32x16 v) { return Lanes<f32x16>::value(v); }
 
+/// v. Keeps the compiler from reading a loaded vector anew from memory for each of its uses.
+FATHOM_SIMD f32x16 in_register(f32x16 v) {
+#if FATHOM_NATIVE_BYTES == 64
+  asm("" : "+v"(v));
+#endif
+  return v;
+}
+
 FATHOM_SIMD f32x16 sqrt(f32x16 v) { return Lanes<f32x16>::sqrt(v); }
 FATHOM_SIMD f32x16 abs(f32x16 v) { return float_of_bits(bits_of(v) & splat_u32(0x7FFFFFFFu)); }
 /// The second where either is NaN: fold with it as max(x, so_far) to leave NaN out, which std::max does too.

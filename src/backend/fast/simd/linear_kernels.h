@@ -47,9 +47,10 @@ inline constexpr int64_t largest_row_block = 16;
 struct LinearKernels {
   int64_t row_block = 1;  // how many rows are arranged together, at most largest_row_block
 
-  /// `num_rows` <= row_block bf16 rows of `in` values for weights of `format`, to
-  /// [row_block * arranged_columns(in)].
-  void (*arrange)(WeightFormat format, const uint16_t* const* rows, int64_t num_rows, int64_t in,
+  /// One block: `width` bf16 rows of `in` values for weights of `format`, to [row_block *
+  /// arranged_columns(in)]. `width` is row_block, or the number of all rows if that is less; null rows are
+  /// zeros.
+  void (*arrange)(WeightFormat format, const uint16_t* const* rows, int64_t width, int64_t in,
                   uint16_t* out) = nullptr;
 
   /// out[r * out_stride + o] = weight row (first + o) . x row r, for o in [0, num_out). `panel`: working

@@ -1,0 +1,286 @@
+// Linear kernels for AMX-BF16: tiles of 16 weight rows times up to 16 input rows.
+//
+// A result adds, for every 32 columns in arranged order, what one tile product gives (TDPBF16PS); its order
+// of summation depends on neither the number of rows nor where a row stands in a tile. Weights are unpacked a
+// slice of columns at a time, which stays in the first-level cache while all input rows use it.
+#include "backend/fast/simd/linear_kernels.h"
+#include "backend/fast/simd/unpack_avx512.h"
+
+namespace fathom::fast::amx {
+namespace {
+
+constexpr int64_t tile_rows = 16;
+constexpr int64_t tile_columns = 32;           // bf16 in a tile's row
+constexpr int64_t strip_rows = 2 * tile_rows;  // weight rows worked on together
+constexpr int64_t slice = 512;                 // columns unpacked at a time: 32 KB for a strip
+constexpr int64_t slice_stride = slice + 32;   // a line more: rows must not share sets
+
+int64_t lowering_words(int64_t in) { return (in / 32 + 63) / 32 * 32; }
+int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+constexpr int64_t most_rows = 4096;  // of input at a time, which bounds the sums
+
+// Working memory of a worker.
+struct Work {
+  uint16_t* lowering;  // [strip_rows, lowering_words]
+  uint16_t* weights;   // [strip_rows, slice_stride]
+  uint16_t* unusual;   // [strip_rows + 1, arranged_columns]: rows with unusual scales, whole
+  float* sums;         // [blocks of input rows, strip_rows, tile_rows]
+
+  Work(uint8_t* memory, int64_t in) {
+    lowering = reinterpret_cast<uint16_t*>(memory);
+    weights = lowering + strip_rows * lowering_words(in);
+    unusual = weights + strip_rows * slice_stride;
+    sums = reinterpret_cast<float*>(unusual + (strip_rows + 1) * arranged_columns(in));
+  }
+};
+
+int64_t panel_bytes(int64_t in) {
+  return 2 * (strip_rows * (lowering_words(in) + slice_stride) + (strip_rows + 1) * arranged_columns(in)) +
+         aligned(most_rows * strip_rows * static_cast<int64_t>(sizeof(float)));
+}
+
+// ---- Input rows: [columns / 2][width] pairs, so that a tile's row holds one pair of every input row ----
+
+FATHOM_INLINE void transpose_16x16(const uint32_t* from, int64_t from_stride, uint32_t* to) {
+  __m512i r[16];
+  __m512i t[16];
+  for (int i = 0; i < 16; ++i) r[i] = _mm512_load_si512(from + i * from_stride);
+  for (int i = 0; i < 8; ++i) {
+    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
+    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xDD);
+    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
+    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xDD);
+  }
+  for (int i = 0; i < 4; ++i) {
+    _mm512_store_si512(to + 16 * i, _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88));
+    _mm512_store_si512(to + 16 * (i + 4), _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88));
+    _mm512_store_si512(to + 16 * (i + 8), _mm512_shuffle_i32x4(t[i], t[i + 8], 0xDD));
+    _mm512_store_si512(to + 16 * (i + 12), _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xDD));
+  }
+}
+
+void arrange(WeightFormat format, const uint16_t* const* rows, int64_t width, int64_t in, uint16_t* out) {
+  auto* pairs = reinterpret_cast<uint32_t*>(out);
+  alignas(64) uint32_t part[tile_rows][step / 2];
+  for (int64_t k = 0; k < in; k += step) {
+    for (int64_t r = 0; r < width; ++r) {
+      auto* to = reinterpret_cast<uint16_t*>(part[r]);
+      if (rows[r] != nullptr) {
+        arrange_row(format, rows[r] + k, in - k < step ? in - k : step, to);
+      } else {
+        for (int64_t i = 0; i < step; i += 32) _mm512_store_si512(to + i, _mm512_setzero_si512());
+      }
+    }
+    for (int64_t p = 0; p < step / 2; ++p) {
+      uint32_t* to = pairs + (k / 2 + p) * width;
+      if (width == tile_rows) {
+        transpose_16x16(&part[0][p], step / 2, to);
+        p += tile_rows - 1;
+      } else {
+        for (int64_t r = 0; r < width; ++r) to[r] = part[r][p];
+      }
+    }
+  }
+}
+
+// ---- Weights ----
+
+struct StripRow {
+  bool usual = true;
+  bool nan = false;  // met a NaN weight
+};
+
+template <WeightFormat format>
+FATHOM_INLINE void unpack_slice(const Lookup& t, const StoredMatrix& m, int64_t row, const uint16_t* lowering,
+                                int64_t first, int64_t columns, uint16_t* out, bool& nan) {
+  RowCursor cursor{m.codes + row * m.code_stride, lowering, _mm512_setzero_si512()};
+  constexpr int64_t step_bytes = format == WeightFormat::fp4   ? step / 2
+                                 : format == WeightFormat::fp8 ? step
+                                                               : 2 * step;
+  for (int64_t k = first; k < first + columns; k += step) {
+    __m512i w[4];
+    // The next slice of this row, which follows when all rows have had this one.
+    for (int64_t line = 0; line < step_bytes; line += 64)
+      _mm_prefetch(cursor.codes + (k + slice) / step * step_bytes + line, _MM_HINT_T0);
+    if (k + step <= m.in)
+      load_step<format, true>(t, cursor, k / step, step, w);
+    else
+      load_step<format, false>(t, cursor, k / step, m.in - k, w);
+    for (int j = 0; j < 4; ++j) _mm512_store_si512(out + (k - first) + 32 * j, w[j]);
+  }
+  nan |= found_nan(format, cursor);
+}
+
+// ---- Tiles ----
+
+struct alignas(64) TileConfig {
+  uint8_t palette = 1;
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t row_bytes[16] = {};
+  uint8_t rows[16] = {};
+};
+
+// g++ does not know that tile instructions read and write memory: between them and other accesses to the same
+// memory this keeps both in their places.
+FATHOM_INLINE void order_tiles() { asm volatile("" ::: "memory"); }
+
+// 0 to 3: sums [16 weight rows, width]; 4, 5: weights; 6, 7: input pairs.
+void configure(int64_t width) {
+  TileConfig config;
+  for (int i = 0; i < 8; ++i) {
+    config.rows[i] = tile_rows;
+    config.row_bytes[i] = static_cast<uint16_t>(i == 4 || i == 5 ? 64 : 4 * width);
+  }
+  order_tiles();
+  _tile_loadconfig(&config);
+}
+
+// Adds a slice to the sums of a strip and one or two blocks of input rows.
+template <bool two>
+FATHOM_INLINE void tiles(const uint16_t* weights, const uint16_t* x, int64_t block_stride, int64_t width,
+                         int64_t columns, bool begin, float* sums) {
+  constexpr int64_t line = tile_rows * static_cast<int64_t>(sizeof(float));
+  float* second = sums + strip_rows * tile_rows;
+  if (begin) {
+    _tile_zero(0);
+    _tile_zero(1);
+    if (two) {
+      _tile_zero(2);
+      _tile_zero(3);
+    }
+  } else {
+    _tile_loadd(0, sums, line);
+    _tile_loadd(1, sums + tile_rows * tile_rows, line);
+    if (two) {
+      _tile_loadd(2, second, line);
+      _tile_loadd(3, second + tile_rows * tile_rows, line);
+    }
+  }
+  for (int64_t k = 0; k < columns; k += tile_columns) {
+    _tile_loadd(4, weights + k, slice_stride * 2);
+    _tile_loadd(6, x + k * width, width * 4);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(5, weights + tile_rows * slice_stride + k, slice_stride * 2);
+    _tile_dpbf16ps(1, 5, 6);
+    if (two) {
+      _tile_loadd(7, x + block_stride + k * width, width * 4);
+      _tile_dpbf16ps(2, 4, 7);
+      _tile_dpbf16ps(3, 5, 7);
+    }
+  }
+  _tile_stored(0, sums, line);
+  _tile_stored(1, sums + tile_rows * tile_rows, line);
+  if (two) {
+    _tile_stored(2, second, line);
+    _tile_stored(3, second + tile_rows * tile_rows, line);
+  }
+}
+
+void strip_slice(const Work& work, const ArrangedRows& x, int64_t width, int64_t first, int64_t columns) {
+  const int64_t blocks = (x.rows + tile_rows - 1) / tile_rows;
+  order_tiles();
+  int64_t b = 0;
+  for (; b + 2 <= blocks; b += 2)
+    tiles<true>(work.weights, x.data + b * x.block_stride + first * width, x.block_stride, width, columns,
+                first == 0, work.sums + b * strip_rows * tile_rows);
+  if (b < blocks)
+    tiles<false>(work.weights, x.data + b * x.block_stride + first * width, x.block_stride, width, columns,
+                 first == 0, work.sums + b * strip_rows * tile_rows);
+}
+
+// ---- The product ----
+
+template <WeightFormat format>
+FATHOM_INLINE bool multiply_strip(const StoredMatrix& m, int64_t first, int64_t count, const ArrangedRows& x,
+                                  int64_t width, const Work& work, float* out, int64_t out_stride) {
+  const Lookup t = load_tables();
+  StripRow row[strip_rows];
+  bool numbers = true;
+  const uint16_t* lowering[strip_rows] = {};
+  for (int64_t i = 0; i < count && format != WeightFormat::bf16; ++i) {
+    if (i > 0 && (first + i) % m.rows_per_scale != 0) {
+      lowering[i] = lowering[i - 1];
+      row[i].usual = row[i - 1].usual;
+    } else {
+      uint16_t* to = work.lowering + i * lowering_words(m.in);
+      const Scales kind = prepare_scales(scale_row(m, first + i), m.in / 32, to);
+      numbers &= kind != Scales::nan;
+      row[i].usual = kind == Scales::usual;
+      lowering[i] = to;
+    }
+    if (!row[i].usual)
+      unpack_unusual(m, first + i, work.unusual + strip_rows * arranged_columns(m.in),
+                     work.unusual + i * arranged_columns(m.in));
+  }
+  const int64_t all = arranged_columns(m.in);
+  for (int64_t k = 0; k < all; k += slice) {
+    const int64_t columns = all - k < slice ? all - k : slice;
+    for (int64_t i = 0; i < count; ++i) {
+      uint16_t* to = work.weights + i * slice_stride;
+      if (row[i].usual) {
+        unpack_slice<format>(t, m, first + i, lowering[i], k, columns, to, row[i].nan);
+      } else {
+        for (int64_t j = 0; j < columns; j += 32)
+          _mm512_store_si512(to + j, _mm512_loadu_si512(work.unusual + i * all + k + j));
+      }
+    }
+    strip_slice(work, x, width, k, columns);
+  }
+  for (int64_t r = 0; r < x.rows; ++r) {
+    const float* sums = work.sums + r / tile_rows * strip_rows * tile_rows + r % tile_rows;
+    for (int64_t i = 0; i < count; ++i)
+      out[r * out_stride + i] = row[i].nan ? __builtin_nanf("") : sums[i * tile_rows];
+  }
+  return numbers;
+}
+
+template <WeightFormat format>
+bool multiply_format(const StoredMatrix& m, int64_t first, int64_t num_out, const ArrangedRows& x, float* out,
+                     int64_t out_stride, uint8_t* memory) {
+  const Work work(memory, m.in);
+  const int64_t width = x.rows < tile_rows ? x.rows : tile_rows;
+  bool numbers = true;
+  if (x.rows == 0) return numbers;
+  configure(width);
+  for (int64_t r = 0; r < x.rows; r += most_rows) {
+    const ArrangedRows some{x.data + r / tile_rows * x.block_stride, x.block_stride,
+                            x.rows - r < most_rows ? x.rows - r : most_rows};
+    for (int64_t o = 0; o < num_out; o += strip_rows) {
+      const int64_t count = num_out - o < strip_rows ? num_out - o : strip_rows;
+      numbers &= multiply_strip<format>(m, first + o, count, some, width, work, out + r * out_stride + o,
+                                        out_stride);
+    }
+  }
+  _tile_release();
+  return numbers;
+}
+
+bool multiply(const StoredMatrix& m, int64_t first, int64_t num_out, const ArrangedRows& x, float* out,
+              int64_t out_stride, uint8_t* memory) {
+  switch (m.format) {
+    case WeightFormat::fp4:
+      return multiply_format<WeightFormat::fp4>(m, first, num_out, x, out, out_stride, memory);
+    case WeightFormat::fp8:
+      return multiply_format<WeightFormat::fp8>(m, first, num_out, x, out, out_stride, memory);
+    case WeightFormat::bf16:
+      break;
+  }
+  return multiply_format<WeightFormat::bf16>(m, first, num_out, x, out, out_stride, memory);
+}
+
+}  // namespace
+
+const LinearKernels linear = {tile_rows, arrange, multiply, panel_bytes};
+
+}  // namespace fathom::fast::amx

@@ -1,0 +1,24 @@
+// How much memory this process may use: what the machine has free, and what its control groups leave.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace fathom {
+
+struct MemoryLimit {
+  int64_t bytes = 0;   // that this process may take in addition to what it has
+  std::string source;  // what says so: a file's path
+};
+
+/// The smallest of MemAvailable and, for every control group (v1 and v2) from this process's own up to the
+/// root, its limit less what is used there; file cache that the kernel can drop does not count as used.
+/// Groups that cannot be read do not limit. `root` stands for "/" in tests. Where nothing can be read, 0
+/// bytes.
+MemoryLimit available_memory(const std::filesystem::path& root = "/");
+
+/// Memory of this process that the kernel cannot drop, in bytes: RssAnon and RssShmem; 0 where unknown.
+int64_t used_memory(const std::filesystem::path& root = "/");
+
+}  // namespace fathom

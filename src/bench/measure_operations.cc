@@ -1,0 +1,84 @@
+#include "bench/measure_operations.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "bench/team.h"
+
+namespace fathom::bench {
+namespace {
+
+// Long beside a probe's resolution and a wake-up, short beside the seconds for which a machine stays quiet.
+constexpr double target_seconds = 0.005;
+
+std::vector<int64_t> rows_for(const OperationSpec& spec, const std::vector<int64_t>& rows) {
+  std::vector<int64_t> out;
+  for (int64_t r : rows)
+    if (spec.max_rows == 0 || r <= spec.max_rows) out.push_back(r);
+  return out;
+}
+
+Result<Summary> time_operation(QuietGate& gate, Operation& operation, int64_t rows, const Effort& effort) {
+  (void)operation.work(rows);  // may prepare something
+  // The first run takes memory and fills caches; the second says how many make a sample.
+  FATHOM_TRY(operation.run(rows));
+  const double begin = seconds_now();
+  FATHOM_TRY(operation.run(rows));
+  const double once = std::max(seconds_now() - begin, 1e-9);
+  const double target = std::min(target_seconds, effort.seconds / 4);
+  const auto runs = static_cast<int64_t>(std::clamp(std::ceil(target / once), 1.0, 1e6));
+  Effort actual = effort;
+  // What takes longer than all of the time that it was given is run once more.
+  if (once > effort.seconds) actual.min_samples = 1;
+  FATHOM_ASSIGN(Summary summary, measure(gate, actual, [&]() -> Result<double> {
+                  const double start = seconds_now();
+                  for (int64_t i = 0; i < runs; ++i) FATHOM_TRY(operation.run(rows));
+                  return (seconds_now() - start) / static_cast<double>(runs);
+                }));
+  return summary;
+}
+
+}  // namespace
+
+double limit_seconds(const Work& work, const MachineLimits& limits) {
+  if (work.cached) return 0;
+  return std::max(work.bytes / limits.bandwidth(), work.flop / limits.peak());
+}
+
+bool bound_by_reading(const Work& work, const MachineLimits& limits) {
+  return work.bytes / limits.bandwidth() >= work.flop / limits.peak();
+}
+
+Status measure_operations(QuietGate& gate, const std::vector<OperationSpec>& specs,
+                          const OperationsPlan& plan,
+                          const std::function<void(std::string_view, int64_t, int64_t)>& step,
+                          const std::function<void(OperationResult)>& done) {
+  std::vector<const OperationSpec*> chosen;
+  int64_t total = 0;
+  for (const OperationSpec& spec : specs) {
+    const auto count = static_cast<int64_t>(rows_for(spec, plan.rows).size());
+    if (spec.name.find(plan.filter) == std::string::npos || count == 0) continue;
+    chosen.push_back(&spec);
+    total += count;
+  }
+  int64_t number = 0;
+  for (const OperationSpec* spec : chosen) {
+    if (plan.effort.cancelled && plan.effort.cancelled()) return fail(ErrorCode::cancelled, "interrupted");
+    const std::vector<int64_t> rows = rows_for(*spec, plan.rows);
+    step(spec->name, number, total);
+    OperationSetup setup = plan.setup;
+    setup.max_rows = *std::max_element(rows.begin(), rows.end());
+    FATHOM_ASSIGN(const std::unique_ptr<Operation> operation, spec->make(setup));
+    for (int64_t r : rows) {
+      step(fmt::format("{}, {} rows", spec->name, r), number++, total);
+      FATHOM_ASSIGN(const Summary time, time_operation(gate, *operation, r, plan.effort));
+      done({spec->name, spec->shape, r, operation->work(r), time});
+    }
+  }
+  return {};
+}
+
+}  // namespace fathom::bench

@@ -1,0 +1,45 @@
+// Times operations and holds them against the machine's limits.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "bench/limits.h"
+#include "bench/operation.h"
+#include "bench/quiet_gate.h"
+
+namespace fathom::bench {
+
+struct OperationResult {
+  std::string name;
+  std::string shape;
+  int64_t rows = 0;
+  Work work;
+  Summary time;  // of one run
+};
+
+/// What the machine needs for `work` at least, in seconds: its reading or its arithmetic, whichever is
+/// longer. 0 for work in a cache, which the limits say nothing about.
+double limit_seconds(const Work& work, const MachineLimits& limits);
+
+/// Whether reading is the longer one.
+bool bound_by_reading(const Work& work, const MachineLimits& limits);
+
+struct OperationsPlan {
+  OperationSetup setup;
+  std::vector<int64_t> rows;
+  std::string filter;  // only operations with this text in their name
+  Effort effort;       // for each operation and number of rows
+};
+
+/// The operations that `plan` chooses. `step` is told what comes, the number of it and of how many; `done`
+/// gets every result at once. Errors: those of the operations, and cancelled.
+Status measure_operations(QuietGate& gate, const std::vector<OperationSpec>& specs,
+                          const OperationsPlan& plan,
+                          const std::function<void(std::string_view, int64_t, int64_t)>& step,
+                          const std::function<void(OperationResult)>& done);
+
+}  // namespace fathom::bench

@@ -1,0 +1,226 @@
+// fathom bench: what the machine can do, what the operations make of it, and how fast a model answers.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "base/threads.h"
+#include "bench/huge_memory.h"
+#include "bench/random_experts.h"
+#include "bench/released_config.h"
+#include "bench/report.h"
+#include "cli/commands.h"
+#include "cli/json_lines.h"
+#include "cli/loaded_model.h"
+#include "cli/progress_display.h"
+#include "cli/signals.h"
+
+namespace fathom {
+namespace {
+
+constexpr int64_t read_bytes = int64_t{1} << 30;        // to measure reading with
+constexpr int64_t rotation_bytes = int64_t{512} << 20;  // copies of a weight together
+constexpr int64_t min_experts = 24;
+
+struct Flags {
+  BackendFlags backend;
+  std::filesystem::path model;
+  std::filesystem::path shapes;
+  std::filesystem::path disk;
+  std::string rows_text = "1,4,16,64,256";
+  std::vector<int64_t> rows;
+  std::optional<std::string> filter;
+  double seconds = 0.5;
+  int64_t experts = 0;  // 0: as memory allows
+  int64_t prompt_tokens = 512;
+  bool no_operations = false;
+  bool json = false;
+
+  void check() {
+    constexpr int64_t max_rows = 4096;
+    for (size_t begin = 0; begin <= rows_text.size();) {
+      const size_t end = std::min(rows_text.find(',', begin), rows_text.size());
+      const auto number = parse_whole<int64_t>(std::string_view(rows_text).substr(begin, end - begin));
+      if (!number || *number < 1 || *number > max_rows)
+        throw CLI::ValidationError("--rows", fmt::format("expected numbers from 1 to {} with commas between "
+                                                         "them, found '{}'",
+                                                         max_rows, rows_text.substr(begin, end - begin)));
+      rows.push_back(*number);
+      begin = end + 1;
+    }
+    if (no_operations && filter)
+      throw CLI::ValidationError("--filter",
+                                 "expected without --no-operations, which leaves nothing to choose");
+  }
+};
+
+class Bench {
+ public:
+  Bench(const Flags& flags, const Surroundings& surroundings)
+      : flags_(flags),
+        surroundings_(surroundings),
+        gate_(bench::real_clock(flags.backend.threads)),
+        effort_{.seconds = flags.seconds, .cancelled = interrupted} {}
+
+  Status run() {
+    Status status = measure_all();
+    (void)show_count(surroundings_, "");
+    // What was measured before an error is not lost.
+    if (flags_.json) FATHOM_TRY(surroundings_.out.write(json_line(json_)));
+    FATHOM_TRY(surroundings_.out.flush());
+    return status;
+  }
+
+ private:
+  Status measure_all() {
+    json_["quiet"] = {{"baseline_seconds", gate_.baseline()}, {"tolerance", gate_.tolerance()}};
+    FATHOM_TRY(limits());
+    if (!flags_.disk.empty()) FATHOM_TRY(disk());
+    if (!flags_.no_operations) FATHOM_TRY(operations());
+    if (!flags_.model.empty()) FATHOM_TRY(model());
+    return {};
+  }
+
+  Status limits() {
+    const int64_t available = bench::available_memory();
+    const int64_t bytes = available > 0 ? std::min(read_bytes, available / 4) : read_bytes;
+    FATHOM_ASSIGN(limits_,
+                  bench::measure_limits(
+                      gate_, {.threads = flags_.backend.threads, .buffer_bytes = bytes, .effort = effort_},
+                      [this](std::string_view what) { show(fmt::format("limits: {}", what)); }));
+    json_["limits"] = bench::limits_json(limits_);
+    return print(bench::limits_text(limits_));
+  }
+
+  Status disk() {
+    show("disk");
+    FATHOM_ASSIGN(const bench::DiskLimits disk, bench::measure_disk(gate_, effort_, flags_.disk));
+    json_["disk"] = bench::disk_json(disk);
+    return print("\n" + bench::disk_text(disk));
+  }
+
+  Status operations() {
+    ModelConfig config = bench::released_config();
+    if (!flags_.shapes.empty()) {
+      FATHOM_ASSIGN(config, load_config(flags_.shapes));
+    }
+    const std::unique_ptr<Ops> ops = make_ops(flags_.backend);
+    const bench::OperationsPlan plan{.setup = {.config = config,
+                                               .ops = *ops,
+                                               .threads = flags_.backend.threads,
+                                               .num_experts = num_experts(config),
+                                               .rotation_bytes = rotation_bytes},
+                                     .rows = flags_.rows,
+                                     .filter = flags_.filter.value_or(""),
+                                     .effort = effort_};
+    json_["backend"] = ops->name();
+    json_["experts"] = plan.setup.num_experts;
+    json_["operations"] = Json::array();
+    FATHOM_TRY(print("\n" + bench::operations_heading(ops->name(), limits_)));
+    Status printed;
+    FATHOM_TRY(bench::measure_operations(
+        gate_, bench::operation_specs(config), plan,
+        [this](std::string_view what, int64_t number, int64_t total) {
+          show(fmt::format("{} of {}: {}", number + 1, total, what));
+        },
+        [&](const bench::OperationResult& result) {
+          json_["operations"].push_back(bench::operation_json(result, limits_));
+          if (printed) printed = print(bench::operation_line(result, limits_));
+        }));
+    return printed;
+  }
+
+  // All of the layer's if a third of the memory takes them; at least as many as no cache holds.
+  int64_t num_experts(const ModelConfig& config) const {
+    const int64_t fitting = bench::available_memory() / 3 / bench::RandomExperts::bytes_of_one(config);
+    const int64_t wanted = flags_.experts > 0 ? flags_.experts : std::max(fitting, min_experts);
+    return std::clamp(wanted, config.n_activated_experts, config.n_routed_experts);
+  }
+
+  Status model() {
+    show("opening the model");
+    const std::unique_ptr<Ops> ops = make_ops(flags_.backend);
+    FATHOM_ASSIGN(const std::unique_ptr<Model> model, Model::load(flags_.model, *ops));
+    FATHOM_ASSIGN(const bench::ModelSpeed speed,
+                  bench::measure_model(
+                      gate_, *model,
+                      {.prompt_tokens = flags_.prompt_tokens, .chunk_rows = prefill_rows, .effort = effort_},
+                      [this](std::string_view what) { show(fmt::format("model: {}", what)); }));
+    json_["model"] = bench::model_json(speed, limits_);
+    return print("\n" + bench::model_text(speed, limits_));
+  }
+
+  void show(const std::string& text) { (void)show_count(surroundings_, text); }
+
+  // Tables come line by line, because the whole takes minutes.
+  Status print(const std::string& text) {
+    if (flags_.json) return {};
+    FATHOM_TRY(show_count(surroundings_, ""));
+    FATHOM_TRY(surroundings_.out.write(without_controls(text)));
+    return surroundings_.out.flush();
+  }
+
+  const Flags& flags_;
+  const Surroundings& surroundings_;
+  bench::QuietGate gate_;
+  bench::Effort effort_;
+  bench::MachineLimits limits_;
+  Json json_ = Json::object();
+};
+
+Status run(const Flags& flags, const Surroundings& surroundings) { return Bench(flags, surroundings).run(); }
+
+}  // namespace
+
+void add_bench(CLI::App& app, Action& chosen) {
+  CLI::App* command = app.add_subcommand("bench", "Measure the machine, the operations and a model");
+  command->footer(
+      "Measures how fast the machine reads memory and multiplies, then the model's operations at the "
+      "released\n"
+      "shapes with random weights, and says what share of those limits they reach. A sample counts as clean "
+      "when\n"
+      "the machine was quiet right before and after it; figures are medians of clean samples. The limit of "
+      "an\n"
+      "operation is the longer one of reading its weights and keys once and of its products.");
+  const auto flags = std::make_shared<Flags>();
+  flags->backend.add_to(*command);
+  command->add_option("--model", flags->model, "Also time prompt and answer of this model directory")
+      ->type_name("DIR");
+  command->add_option("--prompt-tokens", flags->prompt_tokens, "Tokens of the prompt for --model")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->capture_default_str();
+  command->add_option("--rows", flags->rows_text, "Numbers of rows to time operations at")
+      ->type_name("N,N,...")
+      ->capture_default_str();
+  command->add_option("--filter", flags->filter, "Only operations with TEXT in their name")
+      ->type_name("TEXT");
+  command->add_flag("--no-operations", flags->no_operations, "Leave the operations out");
+  command
+      ->add_option("--shapes", flags->shapes,
+                   "Take the shapes of this model directory's config.json instead of the released ones")
+      ->type_name("DIR");
+  command
+      ->add_option(
+          "--experts", flags->experts,
+          "Routed experts to have in memory; default: a layer's, if a third of the memory takes them")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->type_name("N");
+  command->add_option("--seconds", flags->seconds, "Time for each figure")
+      ->check(CLI::Range(1e-3, 3600.0))
+      ->capture_default_str();
+  command
+      ->add_option("--disk", flags->disk,
+                   "Also read this file, or the largest one in this directory, past the page cache")
+      ->type_name("PATH");
+  command->add_flag("--json", flags->json, "Write one JSON object");
+  command->callback([flags, &chosen] {
+    flags->check();
+    chosen = [flags](const Surroundings& surroundings) { return run(*flags, surroundings); };
+  });
+}
+
+}  // namespace fathom

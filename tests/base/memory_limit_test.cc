@@ -1,0 +1,107 @@
+#include "base/memory_limit.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/checkpoint_builder.h"
+
+namespace fathom {
+namespace {
+
+using test::TempDir;
+using test::write_file;
+
+// A machine of files under a directory that stands for "/".
+class Machine {
+ public:
+  Machine& file(const std::string& name, const std::string& content) {
+    std::filesystem::create_directories((root_ / name).parent_path());
+    write_file(root_ / name, content);
+    return *this;
+  }
+  MemoryLimit available() const { return available_memory(root_.path()); }
+  std::string source() const {
+    return std::filesystem::path(available().source).lexically_relative(root_.path()).string();
+  }
+  int64_t used() const { return used_memory(root_.path()); }
+
+ private:
+  TempDir root_;
+};
+
+constexpr const char* meminfo = "MemTotal:       32000 kB\nMemFree:  10 kB\nMemAvailable:   20000 kB\n";
+constexpr const char* mounts_v2 =
+    "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
+    "30 22 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+
+TEST(MemoryLimit, IsWhatTheMachineHasWithoutGroups) {
+  Machine m;
+  m.file("proc/meminfo", meminfo);
+  EXPECT_EQ(m.available().bytes, 20000 * 1024);
+  EXPECT_EQ(m.source(), "proc/meminfo");
+}
+
+TEST(MemoryLimit, IsNothingWhereNothingCanBeRead) { EXPECT_EQ(Machine().available().bytes, 0); }
+
+TEST(MemoryLimit, CountsAllAncestorsOfAGroup) {
+  Machine m;
+  m.file("proc/meminfo", meminfo)
+      .file("proc/self/mountinfo", mounts_v2)
+      .file("proc/self/cgroup", "0::/outer/inner\n")
+      .file("sys/fs/cgroup/outer/memory.max", "10000000\n")
+      .file("sys/fs/cgroup/outer/memory.current", "4000000\n")
+      .file("sys/fs/cgroup/outer/inner/memory.max", "max\n")
+      .file("sys/fs/cgroup/outer/inner/memory.current", "1000\n");
+  EXPECT_EQ(m.available().bytes, 6000000);
+  EXPECT_EQ(m.source(), "sys/fs/cgroup/outer");
+}
+
+TEST(MemoryLimit, FileCacheDoesNotCountAsUsed) {
+  Machine m;
+  m.file("proc/meminfo", meminfo)
+      .file("proc/self/mountinfo", mounts_v2)
+      .file("proc/self/cgroup", "0::/g\n")
+      .file("sys/fs/cgroup/g/memory.max", "10000000\n")
+      .file("sys/fs/cgroup/g/memory.current", "9000000\n")
+      .file("sys/fs/cgroup/g/memory.stat",
+            "anon 1\ninactive_file 3000000\nactive_file 2000000\nslab_reclaimable 500000\n");
+  EXPECT_EQ(m.available().bytes, 10000000 - (9000000 - 5500000));
+}
+
+TEST(MemoryLimit, HighLimitsBelowMax) {
+  Machine m;
+  m.file("proc/meminfo", meminfo)
+      .file("proc/self/mountinfo", mounts_v2)
+      .file("proc/self/cgroup", "0::/g\n")
+      .file("sys/fs/cgroup/g/memory.max", "10000000\n")
+      .file("sys/fs/cgroup/g/memory.high", "8000000\n")
+      .file("sys/fs/cgroup/g/memory.current", "9000000\n");
+  EXPECT_EQ(m.available().bytes, 0);  // never negative
+}
+
+TEST(MemoryLimit, ReadsVersionOneInAContainer) {
+  Machine m;
+  m.file("proc/meminfo", meminfo)
+      .file("proc/self/mountinfo",
+            "33 30 0:30 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+            "34 30 0:31 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+            "35 30 0:32 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n")
+      .file("proc/self/cgroup", "4:memory:/docker/abc/job\n1:cpu:/docker/abc\n0::/\n")
+      .file("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "5000000\n")
+      .file("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "2000000\n")
+      .file("sys/fs/cgroup/memory/job/memory.stat", "inactive_file 9\ntotal_inactive_file 500000\n")
+      .file("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n")
+      .file("sys/fs/cgroup/memory/memory.usage_in_bytes", "3000000\n");
+  EXPECT_EQ(m.available().bytes, 3500000);
+  EXPECT_EQ(m.source(), "sys/fs/cgroup/memory/job");
+}
+
+TEST(UsedMemory, IsWhatCannotBeDropped) {
+  Machine m;
+  m.file("proc/self/status", "VmRSS:  900 kB\nRssAnon:\t 100 kB\nRssFile:\t 700 kB\nRssShmem:\t 100 kB\n");
+  EXPECT_EQ(m.used(), 200 * 1024);
+}
+
+TEST(UsedMemory, OfThisProcessIsSomething) { EXPECT_GT(used_memory(), 0); }
+
+}  // namespace
+}  // namespace fathom

@@ -1,0 +1,55 @@
+#include "bench/disk.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "tests/support/checkpoint_builder.h"
+
+namespace fathom::bench {
+namespace {
+
+using testing::HasSubstr;
+
+QuietGate still_gate() {
+  return QuietGate({.now = [] { return 0.0; }, .sleep = [](double) {}, .probe = [] { return 1.0; }});
+}
+const Effort once{.seconds = 1e-3, .clean_samples = 1, .min_samples = 1, .cancelled = {}};
+
+TEST(Disk, RefusesWhatCannotBeMeasured) {
+  QuietGate gate = still_gate();
+  const test::TempDir directory;
+  const auto empty = measure_disk(gate, once, directory.path());
+  ASSERT_FALSE(empty);
+  EXPECT_THAT(empty.error().message, HasSubstr("no file"));
+  const auto missing = measure_disk(gate, once, directory / "missing");
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message, HasSubstr("missing"));
+
+  const auto file = test::write_file(directory / "small", "abc");
+  EXPECT_FALSE(measure_disk(gate, once, file));
+  std::filesystem::resize_file(file, 64 << 20);  // all of it a hole; or refused for another reason
+  EXPECT_FALSE(measure_disk(gate, once, file));
+}
+
+TEST(Disk, ReadsTheLargestFileOfADirectory) {
+  QuietGate gate = still_gate();
+  // Where the build is: a temporary directory may be memory, where there are no direct reads.
+  const auto directory = std::filesystem::current_path() / "bench-disk-test";
+  std::filesystem::create_directories(directory / "below");
+  test::write_file(directory / "small", std::string(size_t{1} << 20, 'a'));
+  test::write_file(directory / "below" / "large", std::string(size_t{17} << 20, 'a'));
+  ::sync();  // blocks are counted when they are written
+  const auto disk = measure_disk(gate, once, directory);
+  std::filesystem::remove_all(directory);
+  if (!disk) GTEST_SKIP() << disk.error().message;  // a file system without direct reads
+  EXPECT_THAT(disk->file.string(), HasSubstr("below/large"));
+  EXPECT_GT(disk->sequential.median, 0);
+  EXPECT_GT(disk->random.median, 0);
+  EXPECT_LE(disk->random.median, disk->random.best);
+}
+
+}  // namespace
+}  // namespace fathom::bench

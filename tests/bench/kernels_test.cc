@@ -1,0 +1,75 @@
+#include "bench/kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "bench/huge_memory.h"
+#include "bench/limits.h"
+#include "bench/random_fill.h"
+
+namespace fathom::bench {
+namespace {
+
+constexpr int64_t bytes = 64 * 4096;
+
+TEST(Kernels, ThePortableOnesAreAlwaysThere) {
+  const auto all = available_kernels();
+  ASSERT_FALSE(all.empty());
+  EXPECT_STREQ(all.back()->name, "portable-f32");
+}
+
+TEST(Kernels, ReadTouchesEveryWordOnce) {
+  const auto memory = HugeMemory::allocate(bytes);
+  ASSERT_TRUE(memory);
+  fill_random(memory->data(), bytes, DType::u8, 5, 1);
+  uint64_t expected = 0;
+  for (int64_t i = 0; i < bytes; i += 8) {
+    uint64_t word;
+    std::memcpy(&word, memory->data() + i, 8);
+    expected += word;
+  }
+  for (const Kernels* kernels : available_kernels())
+    if (kernels->read != nullptr) {
+      EXPECT_EQ(kernels->read(memory->data(), bytes), expected) << kernels->name;
+    }
+}
+
+// The FLOP of a block's step, worked out by hand from the shapes in the files.
+TEST(Kernels, ProductsAreCounted) {
+  const auto memory = HugeMemory::allocate(bytes);
+  ASSERT_TRUE(memory);
+  fill_random(memory->data(), bytes, DType::bf16, 5, 1);
+  for (const Kernels* kernels : available_kernels()) {
+    const std::string name = kernels->name;
+    double of_registers = 0;
+    double streamed = 0;
+    if (name == "portable-f32") {
+      of_registers = 32 * 32 * 2;
+      streamed = bytes / 8 * 2;  // pairs of floats
+    } else if (name == "avx2-f32") {
+      of_registers = 16 * 12 * 8 * 2;
+      streamed = bytes / 128 * 12 * 8 * 2;
+    } else if (name == "avx512-bf16") {
+      of_registers = 4 * 24 * 32 * 2;
+      streamed = bytes / 192 * 24 * 32 * 2;
+    } else if (name == "amx-bf16") {
+      of_registers = 4 * 16384;
+      streamed = bytes / 4096 * 4 * 16384;
+    }
+    EXPECT_EQ(kernels->multiply_registers(3), 3 * of_registers) << name;
+    EXPECT_EQ(kernels->multiply_streamed(memory->data(), bytes, 2), 2 * streamed) << name;
+  }
+}
+
+TEST(HugeMemory, IsZeroedAndAligned) {
+  const auto memory = HugeMemory::allocate(10000);
+  ASSERT_TRUE(memory);
+  EXPECT_EQ(memory->bytes(), 10000);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(memory->data()) % (2 << 20), 0u);
+  for (int64_t i = 0; i < 10000; ++i) ASSERT_EQ(memory->data()[i], std::byte{0});
+  EXPECT_GT(available_memory(), 0);
+}
+
+}  // namespace
+}  // namespace fathom::bench
