@@ -157,15 +157,15 @@ void add_layer_operations(const ModelConfig& c, std::vector<OperationSpec>& out)
     // The last of a kind: most layers are of ratio 1, as the last ones are.
     for (int64_t layer = c.n_layers - 1; layer >= 0; --layer) {
       if (kind_of(layer) != kind || c.engram_index(layer) >= 0) continue;
-      out.push_back({.name = fmt::format("layer.{}", name),
-                     .shape = fmt::format("layer {}, {} positions", layer,
-                                          std::min(context_positions, c.max_seq_len - 1)),
-                     .max_rows = 1,
-                     .make = [layer](const OperationSetup& setup) -> OperationPtr {
-                       auto operation = std::make_unique<WholeLayer>(setup, layer);
-                       FATHOM_TRY(operation->prepare(setup));
-                       return operation;
-                     }});
+      out.push_back(
+          {.name = fmt::format("layer.{}", name),
+           .shape = fmt::format("layer {} at {}", layer, std::min(context_positions, c.max_seq_len - 1)),
+           .max_rows = 1,
+           .make = [layer](const OperationSetup& setup) -> OperationPtr {
+             auto operation = std::make_unique<WholeLayer>(setup, layer);
+             FATHOM_TRY(operation->prepare(setup));
+             return operation;
+           }});
       return;
     }
   };

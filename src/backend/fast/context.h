@@ -20,10 +20,12 @@ struct Context {
   std::span<Scratch> worker;  // one for each of the pool's workers
 };
 
-/// How many rows of `elements` bf16 numbers each are worth another worker: waking it costs microseconds.
-inline int64_t rows_per_item(int64_t elements) {
-  constexpr int64_t worth = 1 << 15;
+/// How many rows of `elements` weights each are worth another worker: waking it costs microseconds.
+inline int64_t rows_per_item(int64_t elements, int64_t worth = 1 << 15) {
   return elements >= worth ? 1 : worth / (elements > 0 ? elements : 1);
 }
+/// The same for rows of activations, which are few and near: a step of decoding, drafts included, stays on
+/// the thread it is on.
+inline int64_t near_rows_per_item(int64_t elements) { return rows_per_item(elements, 1 << 17); }
 
 }  // namespace fathom::fast

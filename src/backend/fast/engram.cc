@@ -44,20 +44,21 @@ void engram_write(const Context& context, const EngramWriteParams& p) {
   context.rows.multiply(floats_of(context, p.q_weight, hc * dim, Scratch::weights),
                         floats_of(context, p.k_weight, hc * dim, Scratch::more_weights), hc * dim, qk);
   const auto n = static_cast<double>(dim);
-  context.pool.parallel_for(p.stream.shape[0], rows_per_item(3 * hc * dim), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      if (dead != nullptr && dead[r]) continue;
-      const bf16* keys = kv + r * (hc + 1) * dim;
-      for (int64_t c = 0; c < hc; ++c) {
-        bf16* h = stream + (r * hc + c) * dim;
-        const Sums sums = sums_of(context, h, keys + c * dim, qk + c * dim, dim);
-        const double dot = sums.dot / std::sqrt(sums.h_squares / n + p.norm_eps) /
-                           std::sqrt(sums.key_squares / n + p.norm_eps) / std::sqrt(n);
-        const double gate = cpu::sigmoid(std::copysign(std::sqrt(std::max(std::fabs(dot), 1e-6)), dot));
-        context.rows.add_scaled(keys + hc * dim, static_cast<float>(gate), dim, h);
-      }
-    }
-  });
+  context.pool.parallel_for(
+      p.stream.shape[0], near_rows_per_item(3 * hc * dim), [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          if (dead != nullptr && dead[r]) continue;
+          const bf16* keys = kv + r * (hc + 1) * dim;
+          for (int64_t c = 0; c < hc; ++c) {
+            bf16* h = stream + (r * hc + c) * dim;
+            const Sums sums = sums_of(context, h, keys + c * dim, qk + c * dim, dim);
+            const double dot = sums.dot / std::sqrt(sums.h_squares / n + p.norm_eps) /
+                               std::sqrt(sums.key_squares / n + p.norm_eps) / std::sqrt(n);
+            const double gate = cpu::sigmoid(std::copysign(std::sqrt(std::max(std::fabs(dot), 1e-6)), dot));
+            context.rows.add_scaled(keys + hc * dim, static_cast<float>(gate), dim, h);
+          }
+        }
+      });
 }
 
 }  // namespace fathom::fast

@@ -27,13 +27,14 @@ void embed(const Context& context, const EmbedParams& p) {
   bf16* stream = elements<bf16>(p.stream);
   float* pre = elements<float>(p.pre);
   FATHOM_CHECK(p.table.dtype == DType::bf16);
-  context.pool.parallel_for(p.stream.shape[0], rows_per_item(copies * dim), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      FATHOM_CHECK(ids[r] >= 0 && ids[r] < p.table.shape[0]);
-      copy_row(p.table.data + ids[r] * dim * 2, copies, dim, stream + r * copies * dim);
-      for (int64_t c = 0; c < copies; ++c) pre[r * copies + c] = c == 0 ? 1.0f : 0.0f;
-    }
-  });
+  context.pool.parallel_for(
+      p.stream.shape[0], near_rows_per_item(copies * dim), [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          FATHOM_CHECK(ids[r] >= 0 && ids[r] < p.table.shape[0]);
+          copy_row(p.table.data + ids[r] * dim * 2, copies, dim, stream + r * copies * dim);
+          for (int64_t c = 0; c < copies; ++c) pre[r * copies + c] = c == 0 ? 1.0f : 0.0f;
+        }
+      });
 }
 
 void place_rows(const Context& context, const PlaceRowsParams& p) {
@@ -43,10 +44,11 @@ void place_rows(const Context& context, const PlaceRowsParams& p) {
   FATHOM_CHECK_EQ(p.rows.shape[1], dim);
   FATHOM_CHECK(p.rows.dtype == DType::bf16);
   bf16* stream = elements<bf16>(p.stream);
-  context.pool.parallel_for(p.stream.shape[0], rows_per_item(copies * dim), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r)
-      copy_row(p.rows.data + r * dim * 2, copies, dim, stream + r * copies * dim);
-  });
+  context.pool.parallel_for(p.stream.shape[0], near_rows_per_item(copies * dim),
+                            [&](int64_t begin, int64_t end) {
+                              for (int64_t r = begin; r < end; ++r)
+                                copy_row(p.rows.data + r * dim * 2, copies, dim, stream + r * copies * dim);
+                            });
 }
 
 namespace {
@@ -150,7 +152,7 @@ void collapse_norm(const Context& context, const CollapseNormParams& p) {
   const bf16* stream = elements<bf16>(p.stream);
   const float* pre = elements<float>(p.pre);
   bf16* out = elements<bf16>(p.out);
-  context.pool.parallel_for(p.stream.shape[0], rows_per_item(hc * dim), [&](int64_t begin, int64_t end) {
+  context.pool.parallel_for(p.stream.shape[0], near_rows_per_item(hc * dim), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       bf16* row = out + r * dim;
       context.rows.collapse(stream + r * hc * dim, pre + r * hc, hc, dim, row);
@@ -167,10 +169,11 @@ void expand(const Context& context, const ExpandParams& p) {
   const float* post = elements<float>(p.post);
   const float* comb = elements<float>(p.comb);
   bf16* stream = elements<bf16>(p.stream);
-  context.pool.parallel_for(p.stream.shape[0], rows_per_item(2 * hc * dim), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r)
-      context.rows.expand(y + r * dim, post + r * hc, comb + r * hc * hc, hc, dim, stream + r * hc * dim);
-  });
+  context.pool.parallel_for(
+      p.stream.shape[0], near_rows_per_item(2 * hc * dim), [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r)
+          context.rows.expand(y + r * dim, post + r * hc, comb + r * hc * hc, hc, dim, stream + r * hc * dim);
+      });
 }
 
 void draft_feature(const Context& context, const DraftFeatureParams& p) {
@@ -181,10 +184,12 @@ void draft_feature(const Context& context, const DraftFeatureParams& p) {
   FATHOM_CHECK_LE(p.first_column + dim, columns);
   const bf16* stream = elements<bf16>(p.stream);
   bf16* out = elements<bf16>(p.out);
-  context.pool.parallel_for(p.stream.shape[0], rows_per_item(copies * dim), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r)
-      context.rows.mean_copies(stream + r * copies * dim, copies, dim, out + r * columns + p.first_column);
-  });
+  context.pool.parallel_for(p.stream.shape[0], near_rows_per_item(copies * dim),
+                            [&](int64_t begin, int64_t end) {
+                              for (int64_t r = begin; r < end; ++r)
+                                context.rows.mean_copies(stream + r * copies * dim, copies, dim,
+                                                         out + r * columns + p.first_column);
+                            });
 }
 
 }  // namespace fathom::fast

@@ -13,7 +13,7 @@ void rms_norm(const Context& context, const RmsNormParams& p) {
   const float* weight = floats_of(context, p.weight, dim, Scratch::weights);
   const bf16* in = elements<bf16>(p.in);
   bf16* out = elements<bf16>(p.out);
-  context.pool.parallel_for(p.in.shape[0], rows_per_item(dim), [&](int64_t begin, int64_t end) {
+  context.pool.parallel_for(p.in.shape[0], near_rows_per_item(dim), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r)
       context.rows.rms_norm(in + r * dim, weight, dim, p.eps, out + r * dim);
   });

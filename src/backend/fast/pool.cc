@@ -56,7 +56,7 @@ void pool_groups(const Context& context, const PoolGroupsParams& p) {
     const GroupRows rows{p, s, dim};
     const GroupSpan& groups = p.groups[s];
     context.pool.parallel_for(
-        groups.num_groups, rows_per_item(8 * p.ratio * dim), [&](int64_t begin, int64_t end) {
+        groups.num_groups, near_rows_per_item(8 * p.ratio * dim), [&](int64_t begin, int64_t end) {
           const float* kv_rows[max_ratio];
           const float* score_rows[max_ratio];
           for (int64_t g = begin; g < end; ++g) {

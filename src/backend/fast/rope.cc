@@ -18,15 +18,16 @@ void rotate_heads(const Context& context, const TensorRef& x, const TensorView& 
   FATHOM_CHECK_LE(2 * freqs.shape[0], dim);
   bf16* values = elements<bf16>(x);
   const int32_t* position = elements<int32_t>(positions);
-  context.pool.parallel_for_workers(
-      x.shape[0], rows_per_item(heads * 2 * freqs.shape[0]), [&](int64_t begin, int64_t end, int worker) {
-        RowRotation rotation(context, freqs, context.worker[static_cast<size_t>(worker)]);
-        for (int64_t r = begin; r < end; ++r) {
-          rotation.set(position[r]);
-          rotation.apply(values + r * heads * dim, heads, dim);
-          after(values + r * heads * dim, heads * dim);
-        }
-      });
+  context.pool.parallel_for_workers(x.shape[0], near_rows_per_item(heads * 2 * freqs.shape[0]),
+                                    [&](int64_t begin, int64_t end, int worker) {
+                                      RowRotation rotation(context, freqs,
+                                                           context.worker[static_cast<size_t>(worker)]);
+                                      for (int64_t r = begin; r < end; ++r) {
+                                        rotation.set(position[r]);
+                                        rotation.apply(values + r * heads * dim, heads, dim);
+                                        after(values + r * heads * dim, heads * dim);
+                                      }
+                                    });
 }
 
 // pack(rotated row, record) for rows [0, count): `position`, `values` and `record` are functions of the row.
@@ -36,7 +37,7 @@ void pack_rows(const Context& context, const TensorView& freqs, int64_t dim, int
                const Record& record) {
   FATHOM_CHECK_LE(2 * freqs.shape[0], dim);
   FATHOM_CHECK_EQ(dim % 32, 0);
-  context.pool.parallel_for_workers(count, rows_per_item(8 * dim),
+  context.pool.parallel_for_workers(count, near_rows_per_item(8 * dim),
                                     [&](int64_t begin, int64_t end, int worker) {
                                       Scratch& scratch = context.worker[static_cast<size_t>(worker)];
                                       RowRotation rotation(context, freqs, scratch);

@@ -13,7 +13,7 @@ void add(const Context& context, const AddParams& p) {
   FATHOM_CHECK(p.y.shape == p.x.shape);
   const bf16* y = elements<bf16>(p.y);
   bf16* x = elements<bf16>(p.x);
-  context.pool.parallel_for(p.x.shape[0], rows_per_item(2 * dim), [&](int64_t begin, int64_t end) {
+  context.pool.parallel_for(p.x.shape[0], near_rows_per_item(2 * dim), [&](int64_t begin, int64_t end) {
     context.rows.add(y + begin * dim, (end - begin) * dim, x + begin * dim);
   });
 }
@@ -24,7 +24,7 @@ void gated_silu(const Context& context, const GatedSiluParams& p) {
   FATHOM_CHECK_EQ(p.gate_up.shape[1], 2 * dim);
   const bf16* gate_up = elements<bf16>(p.gate_up);
   bf16* out = elements<bf16>(p.out);
-  context.pool.parallel_for(p.out.shape[0], rows_per_item(4 * dim), [&](int64_t begin, int64_t end) {
+  context.pool.parallel_for(p.out.shape[0], near_rows_per_item(4 * dim), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r)
       context.rows.gated_silu(gate_up + r * 2 * dim, gate_up + (r * 2 + 1) * dim, dim, out + r * dim);
   });
@@ -33,7 +33,7 @@ void gated_silu(const Context& context, const GatedSiluParams& p) {
 void gelu(const Context& context, const GeluParams& p) {
   const int64_t dim = p.x.shape[1];
   bf16* x = elements<bf16>(p.x);
-  context.pool.parallel_for(p.x.shape[0], rows_per_item(4 * dim), [&](int64_t begin, int64_t end) {
+  context.pool.parallel_for(p.x.shape[0], near_rows_per_item(4 * dim), [&](int64_t begin, int64_t end) {
     context.rows.gelu((end - begin) * dim, x + begin * dim);
   });
 }
@@ -49,7 +49,7 @@ void patch_rope(const Context& context, const PatchRopeParams& p) {
     freqs[i] = 1.0 / std::pow(p.theta, static_cast<double>(2 * i) / static_cast<double>(half));
   const int64_t width = 2 * half * heads;
   context.pool.parallel_for_workers(
-      p.qkv.shape[0], rows_per_item(2 * width), [&](int64_t begin, int64_t end, int worker) {
+      p.qkv.shape[0], near_rows_per_item(2 * width), [&](int64_t begin, int64_t end, int worker) {
         auto* angles = context.worker[static_cast<size_t>(worker)].take<double>(Scratch::rotation, 2 * half);
         auto* cosine = reinterpret_cast<float*>(angles + half);
         for (int64_t r = begin; r < end; ++r) {
@@ -93,7 +93,7 @@ void gather_cells(const Context& context, const GatherCellsParams& p) {
   FATHOM_CHECK_LE(p.ratio * p.ratio, max_cell);
   FATHOM_CHECK_EQ(p.out.shape[1], width);
   bf16* out = elements<bf16>(p.out);
-  context.pool.parallel_for(p.out.shape[0], rows_per_item(4 * width), [&](int64_t begin, int64_t end) {
+  context.pool.parallel_for(p.out.shape[0], near_rows_per_item(4 * width), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const int64_t cell = p.first_cell + r;
       gather_cell(p, cell / cell_cols * p.ratio, cell % cell_cols * p.ratio, out + r * width);
