@@ -168,16 +168,18 @@ class SparseAttention {
         unpack(keys, g / groups_per_tile, g % groups_per_tile, tiles + g / groups_per_tile * tile_bytes);
       }
     });
-    context_.pool.parallel_for_workers(blocks_, 1, [&](int64_t begin, int64_t end, int worker) {
+    // Tile by tile: all of them together are more than a core's cache holds.
+    const int64_t workers = context_.pool.num_threads();
+    const int64_t grain = (blocks_ + workers - 1) / workers;
+    context_.pool.parallel_for_workers(blocks_, grain, [&](int64_t begin, int64_t end, int worker) {
       Scratch& own = context_.worker[static_cast<size_t>(worker)];
-      auto* queries = own.take<uint8_t>(Scratch::queries, kernels_.query_bytes(dim_));
-      auto* states = own.take<uint8_t>(Scratch::partial, kernels_.state_bytes(dim_));
-      for (int64_t b = begin; b < end; ++b) {
-        start(r, b, queries, states);
-        for (int64_t t = 0; t < keys.tiles(); ++t)
-          kernels_.attend(queries, tiles + t * tile_bytes, keys.in_tile(t), dim_, states);
-        finish(r, b, states, rotation);
-      }
+      auto* queries = own.take<uint8_t>(Scratch::queries, grain * kernels_.query_bytes(dim_));
+      auto* states = own.take<uint8_t>(Scratch::partial, grain * kernels_.state_bytes(dim_));
+      for (int64_t b = begin; b < end; ++b) start(r, b, query(queries, b - begin), state(states, b - begin));
+      for (int64_t t = 0; t < keys.tiles(); ++t)
+        for (int64_t b = 0; b < end - begin; ++b)
+          kernels_.attend(query(queries, b), tiles + t * tile_bytes, keys.in_tile(t), dim_, state(states, b));
+      for (int64_t b = begin; b < end; ++b) finish(r, b, state(states, b - begin), rotation);
     });
   }
 

@@ -19,14 +19,37 @@ int64_t query_bytes(int64_t dim) { return heads * dim * 2; }
 int64_t state_bytes(int64_t dim) { return attention_state_bytes(heads, dim); }
 int64_t tile_bytes(int64_t dim) { return 2 * score_keys_bytes(dim); }
 
+// 16 pairs of values of 8 heads to pairs of heads side by side.
+FATHOM_SIMD void store_pairs_of_heads(const __m512i* x, uint8_t* out) {
+#pragma GCC unroll 2
+  for (int i = 0; i < heads; i += 4) {
+    const __m512i t0 = _mm512_unpacklo_epi32(x[i], x[i + 1]);
+    const __m512i t1 = _mm512_unpackhi_epi32(x[i], x[i + 1]);
+    const __m512i t2 = _mm512_unpacklo_epi32(x[i + 2], x[i + 3]);
+    const __m512i t3 = _mm512_unpackhi_epi32(x[i + 2], x[i + 3]);
+    // 128-bit lane k of the j-th: pair 4 * k + j of four heads.
+    const __m512i four[4] = {_mm512_unpacklo_epi64(t0, t2), _mm512_unpackhi_epi64(t0, t2),
+                             _mm512_unpacklo_epi64(t1, t3), _mm512_unpackhi_epi64(t1, t3)};
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+      auto* at = reinterpret_cast<__m128i*>(out + i * 4 + j * heads * 4);
+      constexpr int lane = heads * 4 * 4 / 16;  // from one lane's pair to the next one's
+      _mm_store_si128(at, _mm512_castsi512_si128(four[j]));
+      _mm_store_si128(at + lane, _mm512_extracti32x4_epi32(four[j], 1));
+      _mm_store_si128(at + 2 * lane, _mm512_extracti32x4_epi32(four[j], 2));
+      _mm_store_si128(at + 3 * lane, _mm512_extracti32x4_epi32(four[j], 3));
+    }
+  }
+}
+
 void start(const bf16* q, const float* sinks, int64_t num_heads, int64_t dim, uint8_t* query,
            uint8_t* state) {
-  for (int64_t i = 0; i < dim / 2; ++i)
-    for (int64_t h = 0; h < heads; ++h) {
-      uint32_t pair = 0;
-      if (h < num_heads) __builtin_memcpy(&pair, q + h * dim + 2 * i, sizeof(pair));
-      __builtin_memcpy(query + (i * heads + h) * 4, &pair, sizeof(pair));
-    }
+  for (int64_t i = 0; i < dim; i += 32) {
+    __m512i x[heads];
+    for (int64_t h = 0; h < heads; ++h)
+      x[h] = h < num_heads ? _mm512_loadu_si512(q + h * dim + i) : _mm512_setzero_si512();
+    store_pairs_of_heads(x, query + i * heads * 2);
+  }
   start_attention(sinks, num_heads, heads, dim, place_attention_state(state, heads));
 }
 

@@ -67,8 +67,8 @@ FATHOM_SIMD void weigh(float* scores, int64_t num_keys, float scale, int64_t hea
 
 FATHOM_SIMD void finish_attention(const AttentionState& state, int64_t heads, int64_t dim, bf16* out) {
   for (int64_t h = 0; h < heads; ++h) {
-    const f32x16 total = splat(state.total[h]);
-    for (int64_t i = h * dim; i < (h + 1) * dim; i += 16) store_bf16(out + i, load(state.values + i) / total);
+    const f32x16 share = splat(1 / state.total[h]);
+    for (int64_t i = h * dim; i < (h + 1) * dim; i += 16) store_bf16(out + i, load(state.values + i) * share);
   }
 }
 
