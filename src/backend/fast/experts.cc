@@ -32,15 +32,19 @@ struct Task {
   int64_t count;
 };
 
-// Outputs come in whole FP8 blocks, since what follows w1 and w3 is quantized.
-constexpr int64_t task_outs = 96;
-static_assert(task_outs % fp8_weight_block.cols == 0);
+// Outputs come in whole FP8 blocks, since what follows w1 and w3 is quantized. Long streams of weights for
+// few rows.
+constexpr int64_t task_outs(int64_t rows) { return rows <= few_rows ? 288 : 96; }
+static_assert(task_outs(1) % fp8_weight_block.cols == 0 &&
+              task_outs(few_rows + 1) % fp8_weight_block.cols == 0);
 
 std::vector<Task> tasks_of(const std::vector<Job>& jobs, int64_t outs) {
   std::vector<Task> tasks;
-  for (const Job& job : jobs)
-    for (int64_t first = 0; first < outs; first += task_outs)
-      tasks.push_back({&job, first, std::min(task_outs, outs - first)});
+  for (const Job& job : jobs) {
+    const int64_t most = task_outs(job.count());
+    for (int64_t first = 0; first < outs; first += most)
+      tasks.push_back({&job, first, std::min(most, outs - first)});
+  }
   return tasks;
 }
 

@@ -31,12 +31,12 @@ ArrangedRows arrange_rows(const Context& context, const bf16* x, int64_t stride,
 }
 
 int64_t outs_per_task(const Context& context, int64_t num_out, int64_t rows) {
-  // A panel's worth, or a few for every worker; always a multiple of the rows that kernels stream together.
-  constexpr int64_t most = 96;
-  constexpr int64_t together = 24;
-  if (rows > 4) return num_out > most * context.pool.num_threads() ? most : together;
+  // Few rows: long streams of weights, but a few tasks for every worker. Many: a few panels. Multiples of
+  // what kernels work on together.
+  constexpr int64_t together = 96;
+  const int64_t most = rows <= few_rows ? 4 * together : together;
   const int64_t share = num_out / (4 * context.pool.num_threads()) / together * together;
-  return std::clamp(share, together, most);
+  return std::clamp(share, together / 4, most);
 }
 
 Status linear(const Context& context, const LinearParams& p) {

@@ -33,6 +33,9 @@ void arrange_block(const Context& context, WeightFormat format, int64_t b, int64
 ArrangedRows arrange_rows(const Context&, const bf16* x, int64_t stride, int64_t rows, int64_t in,
                           WeightFormat format, bool quantize);
 
+/// Up to so many rows a product is a stream of weights.
+inline constexpr int64_t few_rows = 8;
+
 /// How many weight rows a task takes, so that there is something to share out and a panel is worth its
 /// unpacking.
 int64_t outs_per_task(const Context&, int64_t num_out, int64_t rows);

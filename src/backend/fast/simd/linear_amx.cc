@@ -104,14 +104,11 @@ template <WeightFormat format>
 FATHOM_INLINE void unpack_slice(const Lookup& t, const StoredMatrix& m, int64_t row, const uint16_t* lowering,
                                 int64_t first, int64_t columns, uint16_t* out, bool& nan) {
   RowCursor cursor{m.codes + row * m.code_stride, lowering, _mm512_setzero_si512()};
-  constexpr int64_t step_bytes = format == WeightFormat::fp4   ? step / 2
-                                 : format == WeightFormat::fp8 ? step
-                                                               : 2 * step;
   for (int64_t k = first; k < first + columns; k += step) {
     __m512i w[4];
     // The next slice of this row, which follows when all rows have had this one.
-    for (int64_t line = 0; line < step_bytes; line += 64)
-      _mm_prefetch(cursor.codes + (k + slice) / step * step_bytes + line, _MM_HINT_T0);
+    for (int64_t line = 0; line < step_bytes<format>; line += 64)
+      _mm_prefetch(cursor.codes + (k + slice) / step * step_bytes<format> + line, _MM_HINT_T0);
     if (k + step <= m.in)
       load_step<format, true>(t, cursor, k / step, step, w);
     else

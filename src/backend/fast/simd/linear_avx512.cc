@@ -11,8 +11,10 @@ namespace {
 
 // ---- Sums ----
 
+// Not the intrinsic: g++ 12 copies the sum before every one of those.
 FATHOM_INLINE __m512 dot(__m512 sum, __m512i w, __m512i x) {
-  return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(w), reinterpret_cast<__m512bh>(x));
+  asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x));
+  return sum;
 }
 
 // The fixed tree, for 16 sums at once: lane i + lane i + 8, then 4, 2, 1. out[j] is the sum of v[j].
@@ -40,9 +42,48 @@ FATHOM_INLINE __m512 reduce16(const __m512* v) {
 
 // ---- Few rows: from memory through registers ----
 
+// The same tree for four sums, in lanes 0, 4, 8 and 12 of the result.
+FATHOM_INLINE __m512 reduce4(const __m512* v) {
+  const auto halves = [](__m512 a, __m512 b) __attribute__((always_inline)) {
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
+  };
+  const __m512 a = halves(v[0], v[1]);
+  const __m512 b = halves(v[2], v[3]);
+  const __m512 c = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
+  const __m512 d = _mm512_add_ps(c, _mm512_permute_ps(c, 0x4E));
+  return _mm512_add_ps(d, _mm512_permute_ps(d, 0xB1));
+}
+
+// Sums of W weight rows and R input rows, reduced; store(weight row, input row, sum).
+template <int W, int R, class Store>
+FATHOM_INLINE void reduce(const __m512 (*sum)[R], const Store& store) {
+  if constexpr (W == 4 && R == 1) {
+    const __m512 four[4] = {sum[0][0], sum[1][0], sum[2][0], sum[3][0]};
+    alignas(64) float sums[16];
+    _mm512_store_ps(sums, reduce4(four));
+    for (int i = 0; i < 4; ++i) store(i, 0, sums[4 * i]);
+    return;
+  }
+  for (int first = 0; first < W * R; first += 16) {
+    __m512 all[16];
+    for (int j = 0; j < 16; ++j)
+      all[j] = first + j < W * R ? sum[(first + j) / R][(first + j) % R] : _mm512_setzero_ps();
+    alignas(64) float sums[16];
+    _mm512_store_ps(sums, reduce16(all));
+    for (int j = 0; j < 16 && first + j < W * R; ++j) store((first + j) / R, (first + j) % R, sums[j]);
+  }
+}
+
+// How far ahead of its reading a row is prefetched. Rows of a stream lie one after the other.
+constexpr int64_t prefetch_bytes = 2048;
+
 template <WeightFormat format, int W, int R, bool whole>
 FATHOM_INLINE void stream_step(const Lookup& t, RowCursor* row, int64_t s, int64_t left, const uint16_t* x,
                                int64_t x_stride, __m512 (*sum)[R]) {
+  if constexpr (format != WeightFormat::bf16)  // those read so fast that the processor looks ahead enough
+    for (int i = 0; i < W; ++i)
+      for (int64_t line = 0; line < step_bytes<format>; line += 64)
+        _mm_prefetch(row[i].codes + s * step_bytes<format> + prefetch_bytes + line, _MM_HINT_T0);
   for (int i = 0; i < W; ++i) {
     __m512i w[4];
     load_step<format, whole>(t, row[i], s, left, w);
@@ -52,41 +93,30 @@ FATHOM_INLINE void stream_step(const Lookup& t, RowCursor* row, int64_t s, int64
   }
 }
 
-// W weight rows, whose lowering is prepared, times R input rows.
+// One row of each of W streams, which are `length` rows long, times R input rows; their lowering is prepared.
 template <WeightFormat format, int W, int R>
-FATHOM_INLINE void stream(const Lookup& t, const StoredMatrix& m, int64_t first, const uint16_t* x,
-                          int64_t x_stride, const uint16_t* const* lowering, float* out, int64_t out_stride) {
+FATHOM_INLINE void stream(const Lookup& t, const StoredMatrix& m, int64_t first, int64_t length,
+                          const uint16_t* x, int64_t x_stride, const uint16_t* const* lowering, float* out,
+                          int64_t out_stride) {
   RowCursor row[W];
   __m512 sum[W][R];
   for (int i = 0; i < W; ++i) {
-    row[i] = {m.codes + (first + i) * m.code_stride, lowering[i], _mm512_setzero_si512()};
+    row[i] = {m.codes + (first + i * length) * m.code_stride, lowering[i], _mm512_setzero_si512()};
     for (int r = 0; r < R; ++r) sum[i][r] = _mm512_setzero_ps();
   }
-  // The same columns of the rows that come next: no hardware prefetcher foresees the jump from row to row.
-  const uint8_t* ahead = m.codes + (first + W) * m.code_stride;
-  const uint8_t* scales_ahead = m.scales + (first + W) * m.scale_stride;
   const int64_t whole = m.in / step;
-  constexpr int64_t step_bytes = format == WeightFormat::fp4   ? step / 2
-                                 : format == WeightFormat::fp8 ? step
-                                                               : 2 * step;
   for (int64_t s = 0; s < whole; ++s) {
-    for (int i = 0; i < W; ++i)
-      for (int64_t line = 0; line < step_bytes; line += 64)
-        _mm_prefetch(ahead + i * m.code_stride + s * step_bytes + line, _MM_HINT_T0);
-    if (format == WeightFormat::fp4) _mm_prefetch(scales_ahead + s * 64, _MM_HINT_T0);
+    if (format == WeightFormat::fp4 &&
+        s < 3 * W)  // three lines of scales of each stream's next row, one a step
+      _mm_prefetch(scale_row(m, first + s / 3 * length + 1) + s % 3 * 64, _MM_HINT_T0);
     stream_step<format, W, R, true>(t, row, s, step, x, x_stride, sum);
   }
   if (whole * step < m.in)
     stream_step<format, W, R, false>(t, row, whole, m.in - whole * step, x, x_stride, sum);
-
-  __m512 all[16];
-  for (int j = 0; j < 16; ++j) all[j] = j < W * R ? sum[j / R][j % R] : _mm512_setzero_ps();
-  alignas(64) float sums[16];
-  _mm512_store_ps(sums, reduce16(all));
-  for (int i = 0; i < W; ++i) {
-    const bool nan = found_nan(format, row[i]);
-    for (int r = 0; r < R; ++r) out[r * out_stride + i] = nan ? __builtin_nanf("") : sums[i * R + r];
-  }
+  reduce<W, R>(
+      sum, [&](int i, int r, float value) __attribute__((always_inline)) {
+        out[r * out_stride + i * length] = found_nan(format, row[i]) ? __builtin_nanf("") : value;
+      });
 }
 
 // ---- Many rows: a panel of unpacked weights ----
@@ -108,65 +138,77 @@ FATHOM_INLINE void unpack_row(const Lookup& t, const StoredMatrix& m, int64_t ro
   if (found_nan(format, cursor)) out[0] = 0x7FC0;
 }
 
-// W panel rows times R input rows.
+constexpr int panel_rows = 24;  // 250 KB at 5120 columns: half of a small L2
+constexpr int tile_w = 4;
+constexpr int tile_r = 6;
+constexpr int64_t block_columns = 2048;  // of six input rows: half of a first-level cache
+
+// Columns [k, end) of W panel rows times R input rows, onto sums that begin at zero or go on from `kept`.
 template <int W, int R>
-FATHOM_INLINE void panel_tile(const uint16_t* panel, int64_t panel_stride, int64_t columns, const uint16_t* x,
-                              int64_t x_stride, float* out, int64_t out_stride) {
-  __m512 sum[R][W];
-  for (int r = 0; r < R; ++r)
-    for (int i = 0; i < W; ++i) sum[r][i] = _mm512_setzero_ps();
-  for (int64_t k = 0; k < columns; k += 32) {
-    __m512i v[R];
-    for (int r = 0; r < R; ++r) v[r] = _mm512_load_si512(x + r * x_stride + k);
-    for (int i = 0; i < W; ++i) {
-      const __m512i w = _mm512_load_si512(panel + i * panel_stride + k);
-      for (int r = 0; r < R; ++r) sum[r][i] = dot(sum[r][i], w, v[r]);
+FATHOM_INLINE void panel_tile(const uint16_t* panel, int64_t stride, int64_t k, int64_t end,
+                              const uint16_t* x, int64_t x_stride, bool begin, __m512 (*kept)[R]) {
+  __m512 sum[W][R];
+  for (int i = 0; i < W; ++i)
+    for (int r = 0; r < R; ++r) sum[i][r] = begin ? _mm512_setzero_ps() : kept[i][r];
+  for (; k < end; k += 32) {
+    __m512i w[W];
+    for (int i = 0; i < W; ++i) w[i] = _mm512_load_si512(panel + i * stride + k);
+    for (int r = 0; r < R; ++r) {
+      const __m512i v = _mm512_load_si512(x + r * x_stride + k);
+      for (int i = 0; i < W; ++i) sum[i][r] = dot(sum[i][r], w[i], v);
     }
   }
-  for (int first = 0; first < R * W; first += 16) {
-    __m512 all[16];
-    for (int j = 0; j < 16; ++j)
-      all[j] = first + j < R * W ? sum[(first + j) / W][(first + j) % W] : _mm512_setzero_ps();
-    alignas(64) float sums[16];
-    _mm512_store_ps(sums, reduce16(all));
-    for (int j = 0; j < 16 && first + j < R * W; ++j)
-      out[(first + j) / W * out_stride + (first + j) % W] = sums[j];
-  }
+  for (int i = 0; i < W; ++i)
+    for (int r = 0; r < R; ++r) kept[i][r] = sum[i][r];
 }
 
-constexpr int panel_rows = 24;  // 250 KB at 5120 columns: half of a small L2
-constexpr int tile_w = 6;
-constexpr int tile_r = 4;
-
-template <int W>
-FATHOM_INLINE void panel_strip(const uint16_t* panel, int64_t panel_stride, int64_t columns,
-                               const uint16_t* x, int64_t x_stride, int64_t rows, float* out,
-                               int64_t out_stride) {
-  switch (rows) {
-    case 1:
-      return panel_tile<W, 1>(panel, panel_stride, columns, x, x_stride, out, out_stride);
-    case 2:
-      return panel_tile<W, 2>(panel, panel_stride, columns, x, x_stride, out, out_stride);
-    case 3:
-      return panel_tile<W, 3>(panel, panel_stride, columns, x, x_stride, out, out_stride);
-    default:
-      return panel_tile<W, 4>(panel, panel_stride, columns, x, x_stride, out, out_stride);
+// All panel rows, four at a time and then one by one, times R input rows.
+template <int R>
+void panel_strip(const uint16_t* panel, int64_t stride, int64_t num_w, int64_t columns, const uint16_t* x,
+                 int64_t x_stride, float* out, int64_t out_stride) {
+  __m512 kept[panel_rows][R];
+  const int64_t fours = num_w / tile_w * tile_w;
+  for (int64_t k = 0; k < columns; k += block_columns) {
+    const int64_t end = columns - k < block_columns ? columns : k + block_columns;
+    for (int64_t i = 0; i < fours; i += tile_w)
+      panel_tile<tile_w, R>(panel + i * stride, stride, k, end, x, x_stride, k == 0, kept + i);
+    for (int64_t i = fours; i < num_w; ++i)
+      panel_tile<1, R>(panel + i * stride, stride, k, end, x, x_stride, k == 0, kept + i);
   }
+  for (int64_t i = 0; i < fours; i += tile_w)
+    reduce<tile_w, R>(
+        kept + i, [&](int w, int r, float value)
+                      __attribute__((always_inline)) { out[r * out_stride + i + w] = value; });
+  for (int64_t i = fours; i < num_w; ++i)
+    reduce<1, R>(
+        kept + i, [&](int, int r, float value)
+                      __attribute__((always_inline)) { out[r * out_stride + i] = value; });
 }
 
-void panel_product(const uint16_t* panel, int64_t panel_stride, int64_t num_w, int64_t columns,
+void panel_product(const uint16_t* panel, int64_t stride, int64_t num_w, int64_t columns,
                    const ArrangedRows& x, float* out, int64_t out_stride) {
   for (int64_t r = 0; r < x.rows; r += tile_r) {
-    const int64_t rows = x.rows - r < tile_r ? x.rows - r : tile_r;
     const uint16_t* v = x.data + r * x.block_stride;
     float* o = out + r * out_stride;
-    int64_t i = 0;
-    for (; i + tile_w <= num_w; i += tile_w)
-      panel_strip<tile_w>(panel + i * panel_stride, panel_stride, columns, v, x.block_stride, rows, o + i,
-                          out_stride);
-    for (; i < num_w; ++i)
-      panel_strip<1>(panel + i * panel_stride, panel_stride, columns, v, x.block_stride, rows, o + i,
-                     out_stride);
+    switch (x.rows - r) {
+      case 1:
+        panel_strip<1>(panel, stride, num_w, columns, v, x.block_stride, o, out_stride);
+        break;
+      case 2:
+        panel_strip<2>(panel, stride, num_w, columns, v, x.block_stride, o, out_stride);
+        break;
+      case 3:
+        panel_strip<3>(panel, stride, num_w, columns, v, x.block_stride, o, out_stride);
+        break;
+      case 4:
+        panel_strip<4>(panel, stride, num_w, columns, v, x.block_stride, o, out_stride);
+        break;
+      case 5:
+        panel_strip<5>(panel, stride, num_w, columns, v, x.block_stride, o, out_stride);
+        break;
+      default:
+        panel_strip<tile_r>(panel, stride, num_w, columns, v, x.block_stride, o, out_stride);
+    }
   }
 }
 
@@ -176,8 +218,9 @@ void arrange(WeightFormat format, const uint16_t* const* rows, int64_t, int64_t 
   arrange_row(format, rows[0], in, out);
 }
 
-// Working memory: the lowering of a few rows, then the panel with a row for unpack_unusual at its end.
-constexpr int lowering_rows = 8;
+// Working memory: the lowering of the streams and of a panel row, then the panel with a row for
+// unpack_unusual at its end.
+constexpr int lowering_rows = 5;
 int64_t lowering_words(int64_t in) { return (in / 32 + 63) / 32 * 32; }
 int64_t panel_stride(int64_t in) {
   return arranged_columns(in) + 32;
@@ -209,10 +252,10 @@ FATHOM_INLINE void fill_panel(Work& work, const Lookup& t, int64_t first, int64_
   Scales kind = Scales::usual;
   for (int64_t i = 0; i < count; ++i) {
     if (format != WeightFormat::bf16 && (i == 0 || (first + i) % work.m.rows_per_scale == 0))
-      kind = prepare_scales(scale_row(work.m, first + i), work.m.in / 32, work.lowering[0]);
+      kind = prepare_scales(scale_row(work.m, first + i), work.m.in / 32, work.lowering[lowering_rows - 1]);
     work.nan |= kind == Scales::nan;
     if (kind == Scales::usual)
-      unpack_row<format>(t, work.m, first + i, work.lowering[0], work.panel_row(i));
+      unpack_row<format>(t, work.m, first + i, work.lowering[lowering_rows - 1], work.panel_row(i));
     else
       unpack_unusual(work.m, first + i, work.panel_row(panel_rows), work.panel_row(i));
   }
@@ -230,32 +273,33 @@ FATHOM_INLINE void multiply_panels(Work& work, int64_t first, int64_t num_out, c
   }
 }
 
-// W weight rows at a time.
+// W streams of weight rows, each contiguous in memory, so that prefetchers can follow.
 template <WeightFormat format, int W, int R>
 FATHOM_INLINE void multiply_few(Work& work, int64_t first, int64_t num_out, const ArrangedRows& x, float* out,
                                 int64_t out_stride) {
   const Lookup t = load_tables();
-  int64_t o = 0;
-  for (; o + W <= num_out; o += W) {
-    const uint16_t* lowering[W] = {};
+  const int64_t length = num_out / W;
+  Scales kind[W] = {};
+  for (int64_t o = 0; o < length; ++o) {
     bool usual = true;
     for (int i = 0; i < W && format != WeightFormat::bf16; ++i) {
-      const int64_t row = first + o + i;
-      if (i > 0 && row % work.m.rows_per_scale != 0) {
-        lowering[i] = lowering[i - 1];
-        continue;
+      const int64_t row = first + i * length + o;
+      if (o == 0 || row % work.m.rows_per_scale == 0) {
+        kind[i] = prepare_scales(scale_row(work.m, row), work.m.in / 32, work.lowering[i]);
+        work.nan |= kind[i] == Scales::nan;
       }
-      const Scales kind = prepare_scales(scale_row(work.m, row), work.m.in / 32, work.lowering[i]);
-      lowering[i] = work.lowering[i];
-      usual &= kind == Scales::usual;
-      work.nan |= kind == Scales::nan;
+      usual &= kind[i] == Scales::usual;
     }
-    if (usual)
-      stream<format, W, R>(t, work.m, first + o, x.data, x.block_stride, lowering, out + o, out_stride);
-    else
-      multiply_panels<format>(work, first + o, W, x, out + o, out_stride);
+    if (usual) {
+      stream<format, W, R>(t, work.m, first + o, length, x.data, x.block_stride, work.lowering, out + o,
+                           out_stride);
+    } else {
+      for (int64_t i = 0; i < W; ++i)
+        multiply_panels<format>(work, first + i * length + o, 1, x, out + i * length + o, out_stride);
+    }
   }
-  if (o < num_out) multiply_panels<format>(work, first + o, num_out - o, x, out + o, out_stride);
+  if (length * W < num_out)
+    multiply_panels<format>(work, first + length * W, num_out - length * W, x, out + length * W, out_stride);
 }
 
 template <WeightFormat format>
@@ -266,16 +310,28 @@ bool multiply_format(const StoredMatrix& m, int64_t first, int64_t num_out, cons
     case 0:
       break;
     case 1:
-      multiply_few<format, 8, 1>(work, first, num_out, x, out, out_stride);
+      multiply_few<format, 4, 1>(work, first, num_out, x, out, out_stride);
       break;
     case 2:
-      multiply_few<format, 8, 2>(work, first, num_out, x, out, out_stride);
+      multiply_few<format, 4, 2>(work, first, num_out, x, out, out_stride);
       break;
     case 3:
       multiply_few<format, 4, 3>(work, first, num_out, x, out, out_stride);
       break;
     case 4:
       multiply_few<format, 4, 4>(work, first, num_out, x, out, out_stride);
+      break;
+    case 5:
+      multiply_few<format, 4, 5>(work, first, num_out, x, out, out_stride);
+      break;
+    case 6:
+      multiply_few<format, 4, 6>(work, first, num_out, x, out, out_stride);
+      break;
+    case 7:
+      multiply_few<format, 3, 7>(work, first, num_out, x, out, out_stride);
+      break;
+    case 8:
+      multiply_few<format, 3, 8>(work, first, num_out, x, out, out_stride);
       break;
     default:
       multiply_panels<format>(work, first, num_out, x, out, out_stride);

@@ -141,6 +141,11 @@ FATHOM_INLINE __mmask32 first_words(int64_t n) {
   return n <= 0 ? 0 : n >= 32 ? ~__mmask32{0} : (__mmask32{1} << n) - 1;
 }
 
+template <WeightFormat format>
+inline constexpr int64_t step_bytes = format == WeightFormat::fp4   ? step / 2
+                                      : format == WeightFormat::fp8 ? step
+                                                                    : 2 * step;
+
 // The four registers of step `s` of a row; `left`: columns from its beginning to the end of the row. A step
 // that is not whole reads no further than that, and its other weights are zero.
 template <WeightFormat format, bool whole>
