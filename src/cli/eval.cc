@@ -156,7 +156,10 @@ Status run(const Flags& flags, const Surroundings& surroundings) {
   FATHOM_TRY(surroundings.out.flush());
   remark_on_drafting(surroundings, table.drafts());
   FATHOM_TRY(all);
-  if (table.num_regressions() == 0) return {};
+  // Another order of summation can turn a discrete choice deep in the model, and with it a clear answer (spec
+  // 1, Exactness): the fast path is judged by how many answers it gets right.
+  const int64_t tolerated = flags.model.exact ? 0 : table.num_run() / 100;
+  if (table.num_regressions() <= tolerated) return {};
   return fail(ErrorCode::format, "{} of the lines that the reference has exact are not",
               table.num_regressions());
 }
@@ -169,7 +172,8 @@ void add_eval(CLI::App& app, Action& chosen) {
       "FILE has JSON lines as in models/demo/eval.jsonl: task, prompt, expected; messages, which must "
       "render\n"
       "to the prompt; image, a file beside FILE. Fails when a line that the reference computation has exact\n"
-      "is not, unless the two choices differ by less than 0.05 in logit.");
+      "is not, unless the two choices differ by less than 0.05 in logit; without --exact when more than one\n"
+      "in a hundred are such.");
   const auto flags = std::make_shared<Flags>();
   flags->model.add_to(*command);
   flags->draft.add_to(*command);

@@ -63,7 +63,7 @@ bool EvalTable::Miss::regression() const {
 std::string EvalTable::Miss::remark() const {
   if (!c.must_be_exact) return "not exact in the reference either, or by a small margin";
   if (!regression()) return fmt::format("the two choices differ by {:.4f} in logit", *outcome.margin);
-  return "must be exact";
+  return "exact in the reference, by a clear margin";
 }
 
 void EvalTable::add(const EvalCase& c, EvalOutcome outcome) {
@@ -91,6 +91,12 @@ void EvalTable::skip(const EvalCase& c, std::string reason) {
 int64_t EvalTable::num_regressions() const {
   int64_t count = 0;
   for (const Miss& miss : misses_) count += miss.regression() ? 1 : 0;
+  return count;
+}
+
+int64_t EvalTable::num_run() const {
+  int64_t count = 0;
+  for (const auto& [name, task] : tasks_) count += task.total;
   return count;
 }
 

@@ -48,6 +48,8 @@ class EvalTable {
   DraftStats drafts() const;
   /// Lines that must be exact, are not, and differ by more than another order of summation explains.
   int64_t num_regressions() const;
+  /// Lines that were run.
+  int64_t num_run() const;
   Json to_json(double seconds) const;
   std::string to_text(double seconds) const;
 

@@ -8,11 +8,13 @@
 
 #include "engine/generator.h"
 #include "engine/model_adapter.h"
+#include "tests/support/compute_path.h"
 #include "tests/support/tiny_model.h"
 
 namespace fathom {
 namespace {
 
+using testing::ComputePath;
 using testing::TinyModel;
 
 /// Passes everything on but drafts, which it takes from a known answer and spoils from some index on.
@@ -98,15 +100,21 @@ GenerateRequest request_of(std::vector<int32_t> prompt, double temperature, uint
   return request;
 }
 
+class DraftExactness : public ::testing::TestWithParam<ComputePath> {};
+INSTANTIATE_TEST_SUITE_P(Paths, DraftExactness, ::testing::ValuesIn(testing::compute_paths()),
+                         testing::path_name);
+
 // Every length modulo the ratios, every depth, every way to be wrong, greedy and sampled.
-TEST(DraftExactness, AnswersAreThoseWithoutDrafts) {
-  TinyModel tiny(2);
+TEST_P(DraftExactness, AnswersAreThoseWithoutDrafts) {
+  TinyModel tiny(GetParam().ops(2));
   const auto plain = TinyModel::take(ModelAdapter::create(tiny.model(), 64, false));
   const auto drafting = TinyModel::take(ModelAdapter::create(tiny.model(), 64, true));
   ForcedDrafts forced(*plain);
   std::mt19937 random(2026);
   int64_t own_accepted = 0;
-  for (int i = 0; i < FATHOM_PROMPTS; ++i) {
+  // All prompts on the exact path and on the processor's best; a tenth on the others.
+  const bool leading = !GetParam().isa || *GetParam().isa == best_isa();
+  for (int i = 0; i < (leading ? FATHOM_PROMPTS : FATHOM_PROMPTS / 10); ++i) {
     SCOPED_TRACE(i);
     GenerateRequest request = request_of(random_prompt(random), i % 3 == 2 ? 0.7 : 0, 100 + i);
     const std::vector<int32_t> want = run(*plain, request).ids;
@@ -242,7 +250,7 @@ double chi_square_limit(double n) {
   return n * std::pow(1 - 2 / (9 * n) + 2.3263479 * std::sqrt(2 / (9 * n)), 3);
 }
 
-TEST(DraftExactness, SamplesFollowTheTargetsDistribution) {
+TEST(DraftSamples, FollowTheTargetsDistribution) {
   TinyModel demo(2, 64, std::string(FATHOM_SOURCE_DIR) + "/models/demo");
   Remembered model(demo);
   const Tokenizer& tokenizer = demo.model().tokenizer();

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "tests/support/checkpoint_builder.h"
+#include "tests/support/compute_path.h"
 #include "tests/support/golden.h"
 #include "tests/support/tiny_model.h"
 
@@ -13,6 +14,7 @@ namespace fathom {
 namespace {
 
 using testing::argmax;
+using testing::ComputePath;
 using testing::Golden;
 using testing::random_ids;
 using testing::TinyModel;
@@ -172,8 +174,12 @@ TEST(Draft, LeavesTheMainModelAlone) {
 
 // Four sequences decode in one batch; every pass verifies another number of drafts of each, of which another
 // number is right. Logits and the next drafts are those of sequences that never drafted, bit for bit.
-TEST(Draft, BatchRejectsAtDifferentDepths) {
-  TinyModel tiny(2, 64);
+class DraftOnPath : public ::testing::TestWithParam<ComputePath> {};
+INSTANTIATE_TEST_SUITE_P(Paths, DraftOnPath, ::testing::ValuesIn(testing::compute_paths()),
+                         testing::path_name);
+
+TEST_P(DraftOnPath, BatchRejectsAtDifferentDepths) {
+  TinyModel tiny(GetParam().ops(2), 64);
   const size_t vocab = 1024;
   struct One {
     std::vector<int32_t> ids;   // known in advance

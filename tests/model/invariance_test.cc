@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "tests/support/compute_path.h"
 #include "tests/support/golden.h"
 #include "tests/support/tiny_model.h"
 
@@ -10,6 +11,7 @@ namespace fathom {
 namespace {
 
 using testing::argmax;
+using testing::ComputePath;
 using testing::Golden;
 using testing::random_ids;
 using testing::TinyModel;
@@ -34,8 +36,13 @@ std::vector<float> chunked(TinyModel& tiny, const std::vector<int32_t>& ids,
   return all;
 }
 
-TEST(Invariance, Chunks) {
-  TinyModel tiny(2);
+// Each on the exact path and on the fast one, with all instructions that there are.
+class Invariance : public ::testing::TestWithParam<ComputePath> {};
+INSTANTIATE_TEST_SUITE_P(Paths, Invariance, ::testing::ValuesIn(testing::compute_paths()),
+                         testing::path_name);
+
+TEST_P(Invariance, Chunks) {
+  TinyModel tiny(GetParam().ops(2));
   const std::vector<int32_t> ids = random_ids(7, 61);  // past the window of 16 and the ring of 24, odd
   const std::vector<float> want = reference(tiny, ids);
   for (const std::vector<size_t>& cuts :
@@ -43,35 +50,35 @@ TEST(Invariance, Chunks) {
     EXPECT_EQ(chunked(tiny, ids, cuts), want) << "first cut " << cuts[0];
 }
 
-TEST(Invariance, EveryCutInTwo) {
-  TinyModel tiny(1);
+TEST_P(Invariance, EveryCutInTwo) {
+  TinyModel tiny(GetParam().ops(1));
   const std::vector<int32_t> ids = random_ids(8, 27);
   const std::vector<float> want = reference(tiny, ids);
   for (size_t cut = 1; cut < ids.size(); ++cut) EXPECT_EQ(chunked(tiny, ids, {cut, ids.size()}), want) << cut;
 }
 
-TEST(Invariance, WorkspaceSize) {
-  TinyModel tiny(1);
+TEST_P(Invariance, WorkspaceSize) {
+  TinyModel tiny(GetParam().ops(1));
   const std::vector<int32_t> ids = random_ids(9, 40);
   const std::vector<float> want = reference(tiny, ids);
-  TinyModel small(1, 5);
+  TinyModel small(GetParam().ops(1), 5);
   EXPECT_EQ(reference(small, ids), want);
 }
 
-TEST(Invariance, Threads) {
+TEST_P(Invariance, Threads) {
   const std::vector<int32_t> ids = random_ids(10, 33);
-  TinyModel one(1);
+  TinyModel one(GetParam().ops(1));
   const std::vector<float> want = reference(one, ids);
   for (int threads : {2, 3, 5}) {
-    TinyModel many(threads);
+    TinyModel many(GetParam().ops(threads));
     EXPECT_EQ(reference(many, ids), want) << threads;
     EXPECT_EQ(chunked(many, ids, {1}), want) << threads;
   }
 }
 
 // Unlike sequences at unlike positions in one pass, some prefilling, some decoding.
-TEST(Invariance, Company) {
-  TinyModel tiny(2, 64);
+TEST_P(Invariance, Company) {
+  TinyModel tiny(GetParam().ops(2), 64);
   const std::vector<std::vector<int32_t>> prompts = {random_ids(1, 50), random_ids(2, 3), random_ids(3, 31),
                                                      random_ids(4, 18)};
   std::vector<std::vector<float>> want;
@@ -111,8 +118,8 @@ TEST(Invariance, Company) {
 }
 
 // Positions taken back leave nothing behind: at every offset modulo the ratios and across the ring's wrap.
-TEST(Invariance, Rewind) {
-  TinyModel tiny(2);
+TEST_P(Invariance, Rewind) {
+  TinyModel tiny(GetParam().ops(2));
   const std::vector<int32_t> ids = random_ids(11, 45);
   const std::vector<int32_t> wrong = random_ids(99, 9);
   const std::vector<float> want = reference(tiny, ids);
@@ -130,8 +137,8 @@ TEST(Invariance, Rewind) {
   EXPECT_EQ(got, want);
 }
 
-TEST(Invariance, FewerLogitsAreTheSameLogits) {
-  TinyModel tiny(2, 7);
+TEST_P(Invariance, FewerLogitsAreTheSameLogits) {
+  TinyModel tiny(GetParam().ops(2), 7);
   const std::vector<int32_t> ids = random_ids(12, 20);
   const std::vector<float> all = reference(tiny, ids);
   for (int64_t n : {0, 1, 3, 9, 20}) {

@@ -1,5 +1,5 @@
-// The tiny golden checkpoint on the exact CPU path, with calls that fail the test instead of returning
-// errors.
+// The tiny golden checkpoint, on the exact CPU path unless said otherwise, with calls that fail the test
+// instead of returning errors.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,10 +31,11 @@ inline std::vector<int32_t> random_ids(uint32_t seed, int64_t n) {
 
 class TinyModel {
  public:
-  explicit TinyModel(int num_threads, int64_t max_rows = 512,
-                     const std::string& directory = std::string(FATHOM_SOURCE_DIR) +
-                                                    "/tests/golden/tiny/model")
-      : ops_(make_exact_cpu_ops(num_threads)) {
+  explicit TinyModel(int num_threads, int64_t max_rows = 512, const std::string& directory = tiny_directory())
+      : TinyModel(make_exact_cpu_ops(num_threads), max_rows, directory) {}
+  explicit TinyModel(std::unique_ptr<Ops> ops, int64_t max_rows = 512,
+                     const std::string& directory = tiny_directory())
+      : ops_(std::move(ops)) {
     model_ = take(Model::load(directory, *ops_));
     workspace_ = std::make_unique<Workspace>(take(model_->new_workspace(max_rows)));
   }
@@ -50,6 +51,8 @@ class TinyModel {
     return take(model_->forward(*workspace_, {&rows, 1}, trace));
   }
   Logits forward(std::span<const SequenceRows> rows) { return take(model_->forward(*workspace_, rows)); }
+
+  static std::string tiny_directory() { return std::string(FATHOM_SOURCE_DIR) + "/tests/golden/tiny/model"; }
 
   template <class T>
   static T take(Result<T> result) {

@@ -152,8 +152,12 @@ Status expert_layer(const Context& context, const ExpertLayerParams& p) {
   prepare_input(context, elements<bf16>(p.x), rows, dim, true, x);
 
   float* results = context.scratch.floats(Scratch::sum, rows * k * dim);  // by slot
-  float* result = context.scratch.floats(Scratch::result, rows * dim);    // of one expert
+  float* shared = context.scratch.floats(Scratch::shared, rows * dim);
+  float* result = context.scratch.floats(Scratch::result, rows * dim);  // of one routed expert
   std::vector<float> row_weights;
+  // The shared expert is always in memory: reads of the others go on meanwhile.
+  read_ahead(*p.shared);
+  FATHOM_TRY(expert(context, *p.shared, x, rows, nullptr, p.swiglu_limit, shared));
   for (;;) {
     FATHOM_ASSIGN(const std::span<const LoadedExpert> batch, lease->next());
     if (batch.empty()) break;
@@ -172,9 +176,7 @@ Status expert_layer(const Context& context, const ExpertLayerParams& p) {
         std::copy_n(result + i * dim, dim, results + use[static_cast<size_t>(i)].slot * dim);
     }
   }
-  read_ahead(*p.shared);
-  FATHOM_TRY(expert(context, *p.shared, x, rows, nullptr, p.swiglu_limit, result));
-  sum_experts(context, p, results, result);
+  sum_experts(context, p, results, shared);
   return {};
 }
 

@@ -20,6 +20,7 @@ class Scratch {
     hidden,
     gathered,
     sum,
+    shared,
     result,
     weights,
     keys,

@@ -217,14 +217,14 @@ Status expert_layer(const Context& context, const ExpertLayerParams& p) {
     for (int64_t r = begin; r < end; ++r) context.rows.fp8_grid(x + r * dim, dim, grid + r * dim);
   });
   ExpertRound round(context, p, grid, results);
-  std::vector<Job> jobs;
-  jobs.push_back(shared_job(p, slots));  // in memory always: computed with the first that are
+  std::vector<Job> jobs = {shared_job(p, slots)};
+  FATHOM_TRY(round.run(jobs));  // always in memory: reads of the others go on meanwhile
   for (;;) {
     FATHOM_ASSIGN(const std::span<const LoadedExpert> batch, lease->next());
-    for (const LoadedExpert& e : batch) jobs.push_back(routed_job(e, uses.of(e.index)));
-    if (jobs.empty()) break;
-    FATHOM_TRY(round.run(jobs));
+    if (batch.empty()) break;
     jobs.clear();
+    for (const LoadedExpert& e : batch) jobs.push_back(routed_job(e, uses.of(e.index)));
+    FATHOM_TRY(round.run(jobs));
   }
   sum_results(context, p, results);
   return {};
