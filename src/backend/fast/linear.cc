@@ -82,6 +82,7 @@ Status grouped_linear(const Context& context, const GroupedLinearParams& p) {
   const int64_t group_out = out / p.groups;
   FATHOM_CHECK_EQ(p.in.shape[1], in * p.groups);
   FATHOM_CHECK_EQ(p.out.shape[1], out);
+  if (rows == 0) return {};
   cpu::will_need(p.weight);
   const StoredMatrix weight = stored_matrix(p.weight);
   bf16* y = elements<bf16>(p.out);
