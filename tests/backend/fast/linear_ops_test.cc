@@ -49,6 +49,7 @@ TEST(FastLinear, ShapesAndTails) {
     for (int64_t rows : {1, 2, 3, 4, 6, 15, 16, 17, 33, 50}) check_linear(format, rows, 100, 224);
     for (int64_t out : {1, 7, 8, 24, 31, 97, 512}) check_linear(format, 2, out, 160);
     check_linear(format, 3, 200, 2304);
+    check_linear(format, 19, 50, 4448);  // several column blocks of a panel, the last one short
     check_linear(format, 1, 64, 5120);
   }
   // Plain weights may have any length.
