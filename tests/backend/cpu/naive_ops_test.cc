@@ -7,6 +7,7 @@
 #include <random>
 
 #include "backend/cpu/cpu_ops.h"
+#include "backend/cpu/expert_uses.h"
 #include "backend/cpu/kernels.h"
 #include "tensor/cache_layout.h"
 #include "tests/support/tensors.h"
@@ -308,6 +309,15 @@ TEST(ExpertLayer, AgainstDefinition) {
   const HostTensor<int32_t> others({3, 2}, {2, 0, 0, 2, 2, 0});
   unused.experts = others.view();
   EXPECT_TRUE(ops->expert_layer(unused));
+}
+
+// f32 sums depend on their order, which is that of the experts, not of the choices (spec 1, MoE).
+TEST(ExpertLayer, ResultsAreAddedInAscendingOrderOfExperts) {
+  const HostTensor<int32_t> experts({2, 4}, {5, 2, 9, 0, 1, 3, 2, 4});
+  ExpertLayerParams p;
+  p.experts = experts.view();
+  EXPECT_EQ(cpu::ascending_slots(p, 0), (std::vector<int64_t>{3, 1, 0, 2}));
+  EXPECT_EQ(cpu::ascending_slots(p, 1), (std::vector<int64_t>{4, 6, 5, 7}));
 }
 
 // Gate and write-back by the definition; a dead row keeps its stream.
