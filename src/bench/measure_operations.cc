@@ -21,8 +21,15 @@ std::vector<int64_t> rows_for(const OperationSpec& spec, const std::vector<int64
   return out;
 }
 
-Result<Summary> time_operation(QuietGate& gate, Operation& operation, int64_t rows, const Effort& effort) {
-  (void)operation.work(rows);  // may prepare something
+struct Timed {
+  Work work;
+  Summary time;
+  double share = 0;
+};
+
+Result<Timed> time_operation(QuietGate& gate, Operation& operation, int64_t rows, const Effort& effort,
+                             const LimitNow& limit_now) {
+  Work work = operation.work(rows);  // may prepare something
   // The first run takes memory and fills caches; the second says how many make a sample.
   FATHOM_TRY(operation.run(rows));
   const double begin = seconds_now();
@@ -33,12 +40,17 @@ Result<Summary> time_operation(QuietGate& gate, Operation& operation, int64_t ro
   Effort actual = effort;
   // What takes longer than all of the time that it was given is run once more.
   if (once > effort.seconds) actual.min_samples = 1;
-  FATHOM_ASSIGN(Summary summary, measure(gate, actual, [&]() -> Result<double> {
+  std::vector<double> shares;
+  FATHOM_ASSIGN(const Summary time, measure(gate, actual, [&]() -> Result<double> {
+                  const double before = work.cached ? 0 : limit_now(work);
                   const double start = seconds_now();
                   for (int64_t i = 0; i < runs; ++i) FATHOM_TRY(operation.run(rows));
-                  return (seconds_now() - start) / static_cast<double>(runs);
+                  const double seconds = (seconds_now() - start) / static_cast<double>(runs);
+                  const double after = work.cached ? 0 : limit_now(work);
+                  shares.push_back((before + after) / 2 / seconds);
+                  return seconds;
                 }));
-  return summary;
+  return Timed{operation.work(rows), time, median(shares)};
 }
 
 }  // namespace
@@ -53,7 +65,7 @@ bool bound_by_reading(const Work& work, const MachineLimits& limits) {
 }
 
 Status measure_operations(QuietGate& gate, const std::vector<OperationSpec>& specs,
-                          const OperationsPlan& plan,
+                          const OperationsPlan& plan, const LimitNow& limit_now,
                           const std::function<void(std::string_view, int64_t, int64_t)>& step,
                           const std::function<void(OperationResult)>& done) {
   std::vector<const OperationSpec*> chosen;
@@ -74,8 +86,8 @@ Status measure_operations(QuietGate& gate, const std::vector<OperationSpec>& spe
     FATHOM_ASSIGN(const std::unique_ptr<Operation> operation, spec->make(setup));
     for (int64_t r : rows) {
       step(fmt::format("{}, {} rows", spec->name, r), number++, total);
-      FATHOM_ASSIGN(const Summary time, time_operation(gate, *operation, r, plan.effort));
-      done({spec->name, spec->shape, r, operation->work(r), time});
+      FATHOM_ASSIGN(const Timed timed, time_operation(gate, *operation, r, plan.effort, limit_now));
+      done({spec->name, spec->shape, r, timed.work, timed.time, timed.share});
     }
   }
   return {};

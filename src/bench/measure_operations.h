@@ -18,8 +18,12 @@ struct OperationResult {
   std::string shape;
   int64_t rows = 0;
   Work work;
-  Summary time;  // of one run
+  Summary time;      // of one run
+  double share = 0;  // of the limit measured beside each sample; the median. 0 for work in a cache
 };
+
+/// What the machine needs for `work` right now, in seconds; see LimitProbe.
+using LimitNow = std::function<double(const Work&)>;
 
 /// What the machine needs for `work` at least, in seconds: its reading or its arithmetic, whichever is
 /// longer. 0 for work in a cache, which the limits say nothing about.
@@ -35,10 +39,11 @@ struct OperationsPlan {
   Effort effort;       // for each operation and number of rows
 };
 
-/// The operations that `plan` chooses. `step` is told what comes, the number of it and of how many; `done`
-/// gets every result at once. Errors: those of the operations, and cancelled.
+/// The operations that `plan` chooses, `limit_now` called before and after every sample. `step` is told what
+/// comes, the number of it and of how many; `done` gets every result at once. Errors: those of the
+/// operations, and cancelled.
 Status measure_operations(QuietGate& gate, const std::vector<OperationSpec>& specs,
-                          const OperationsPlan& plan,
+                          const OperationsPlan& plan, const LimitNow& limit_now,
                           const std::function<void(std::string_view, int64_t, int64_t)>& step,
                           const std::function<void(OperationResult)>& done);
 

@@ -26,10 +26,6 @@ Json rate_json(const Rate& rate) {
   return {{"median", rate.median}, {"best", rate.best}, {"clean", rate.clean}, {"samples", rate.taken}};
 }
 
-double share_of_limit(const OperationResult& result, const MachineLimits& limits) {
-  return limit_seconds(result.work, limits) / result.time.median;
-}
-
 }  // namespace
 
 std::string limits_text(const MachineLimits& limits) {
@@ -66,7 +62,7 @@ std::string operation_line(const OperationResult& result, const MachineLimits& l
   std::string share = "-";
   if (!work.cached) {
     limit = duration(limit_seconds(work, limits));
-    share = fmt::format("{:.0f}%", 100 * share_of_limit(result, limits));
+    share = fmt::format("{:.0f}%", 100 * result.share);
   }
   return fmt::format("{:<17} {:<23} {:>5} {:>10} {:>8.2f} {:>8.3f} {:>10} {:>5} {:>5}\n", result.name,
                      result.shape, result.rows, duration(seconds), work.bytes / seconds / 1e9,
@@ -121,7 +117,7 @@ Json operation_json(const OperationResult& result, const MachineLimits& limits) 
   } else {
     out["bound"] = bound_by_reading(work, limits) ? "memory" : "arithmetic";
     out["limit_seconds"] = limit_seconds(work, limits);
-    out["share_of_limit"] = share_of_limit(result, limits);
+    out["share_of_limit"] = result.share;
   }
   return out;
 }

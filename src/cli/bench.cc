@@ -10,6 +10,7 @@
 
 #include "base/threads.h"
 #include "bench/huge_memory.h"
+#include "bench/limit_probe.h"
 #include "bench/random_experts.h"
 #include "bench/released_config.h"
 #include "bench/report.h"
@@ -122,8 +123,10 @@ class Bench {
     json_["operations"] = Json::array();
     FATHOM_TRY(print("\n" + bench::operations_heading(ops->name(), limits_)));
     Status printed;
+    FATHOM_ASSIGN(bench::LimitProbe probe, bench::LimitProbe::make(limits_));
     FATHOM_TRY(bench::measure_operations(
         gate_, bench::operation_specs(config), plan,
+        [&](const bench::Work& work) { return probe.seconds_for(work); },
         [this](std::string_view what, int64_t number, int64_t total) {
           show(fmt::format("{} of {}: {}", number + 1, total, what));
         },
@@ -181,11 +184,14 @@ void add_bench(CLI::App& app, Action& chosen) {
   command->footer(
       "Measures how fast the machine reads memory and multiplies, then the model's operations at the "
       "released\n"
-      "shapes with random weights, and says what share of those limits they reach. A sample counts as clean "
-      "when\n"
-      "the machine was quiet right before and after it; figures are medians of clean samples. The limit of "
-      "an\n"
-      "operation is the longer one of reading its weights and keys once and of its products.");
+      "shapes with random weights. A sample counts as clean when the machine was quiet right before and "
+      "after "
+      "it;\n"
+      "figures are medians of clean samples. The limit of an operation is the longer one of reading its "
+      "weights\n"
+      "and keys once and of its products, at the best rates seen. Its share is held against reading, or "
+      "products\n"
+      "from second-level caches, measured right before and after every sample.");
   const auto flags = std::make_shared<Flags>();
   flags->backend.add_to(*command);
   command->add_option("--model", flags->model, "Also time prompt and answer of this model directory")

@@ -49,8 +49,14 @@ TEST(Operations, AllRunAtTinyShapes) {
   QuietGate gate(still_clock());
   std::map<std::string, std::vector<OperationResult>> results;
   int64_t steps = 0;
+  int64_t probes = 0;
   const Status status = measure_operations(
       gate, specs, plan,
+      [&](const Work& work) {
+        EXPECT_FALSE(work.cached);
+        ++probes;
+        return 1e-3;
+      },
       [&](std::string_view, int64_t number, int64_t total) {
         EXPECT_LT(number, total);
         ++steps;
@@ -64,7 +70,13 @@ TEST(Operations, AllRunAtTinyShapes) {
       EXPECT_GT(result.time.median, 0) << name;
       EXPECT_EQ(result.time.clean, result.time.taken) << name;
       EXPECT_GT(result.work.bytes, 0) << name;
+      if (result.work.cached) {
+        EXPECT_EQ(result.share, 0) << name;
+      } else if (result.time.taken % 2 == 1) {  // medians of reciprocals are reciprocal
+        EXPECT_NEAR(result.share * result.time.median, 1e-3, 1e-12) << name;
+      }
     }
+  EXPECT_GT(probes, 0);
   // A layer means something for one row only.
   ASSERT_EQ(results["layer.window"].size(), 1u);
   EXPECT_EQ(results["layer.window"][0].rows, 1);
@@ -140,7 +152,8 @@ TEST(Report, LinesFitAHundredColumnsAndSayTheShare) {
                                "fp8 8 x [1024, 4096]",
                                256,
                                {.bytes = 63.5e6, .flop = 1e6},
-                               {.median = 2e-3, .best = 1e-3, .clean = 17, .taken = 99}};
+                               {.median = 2e-3, .best = 1e-3, .clean = 17, .taken = 99},
+                               0.5};
   const std::string line = operation_line(result, limits);
   EXPECT_LE(line.size(), 101u) << line;
   EXPECT_LE(operations_heading("cpu-exact", limits).find('\n'), 100u);

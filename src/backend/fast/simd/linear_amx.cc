@@ -15,27 +15,24 @@ constexpr int64_t strip_rows = 2 * tile_rows;  // weight rows worked on together
 constexpr int64_t slice = 512;                 // columns unpacked at a time: 32 KB for a strip
 constexpr int64_t slice_stride = slice + 32;   // a line more: rows must not share sets
 
-int64_t lowering_words(int64_t in) { return (in / 32 + 63) / 32 * 32; }
 int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 constexpr int64_t most_rows = 4096;  // of input at a time, which bounds the sums
 
 // Working memory of a worker.
 struct Work {
-  uint16_t* lowering;  // [strip_rows, lowering_words]
-  uint16_t* weights;   // [strip_rows, slice_stride]
-  uint16_t* unusual;   // [strip_rows + 1, arranged_columns]: rows with unusual scales, whole
-  float* sums;         // [blocks of input rows, strip_rows, tile_rows]
+  uint16_t* weights;  // [strip_rows, slice_stride]
+  uint16_t* unusual;  // [strip_rows + 1, arranged_columns]: rows with unusual scales, whole
+  float* sums;        // [blocks of input rows, strip_rows, tile_rows]
 
   Work(uint8_t* memory, int64_t in) {
-    lowering = reinterpret_cast<uint16_t*>(memory);
-    weights = lowering + strip_rows * lowering_words(in);
+    weights = reinterpret_cast<uint16_t*>(memory);
     unusual = weights + strip_rows * slice_stride;
     sums = reinterpret_cast<float*>(unusual + (strip_rows + 1) * arranged_columns(in));
   }
 };
 
 int64_t panel_bytes(int64_t in) {
-  return 2 * (strip_rows * (lowering_words(in) + slice_stride) + (strip_rows + 1) * arranged_columns(in)) +
+  return 2 * (strip_rows * slice_stride + (strip_rows + 1) * arranged_columns(in)) +
          aligned(most_rows * strip_rows * static_cast<int64_t>(sizeof(float)));
 }
 
@@ -101,21 +98,18 @@ struct StripRow {
 };
 
 template <WeightFormat format>
-FATHOM_INLINE void unpack_slice(const Lookup& t, const StoredMatrix& m, int64_t row, const uint16_t* lowering,
-                                int64_t first, int64_t columns, uint16_t* out, bool& nan) {
-  RowCursor cursor{m.codes + row * m.code_stride, lowering, _mm512_setzero_si512()};
+FATHOM_INLINE void unpack_slice(ScaledRow<format>& row, int64_t first, int64_t columns, uint16_t* out) {
   for (int64_t k = first; k < first + columns; k += step) {
     __m512i w[4];
     // The next slice of this row, which follows when all rows have had this one.
     for (int64_t line = 0; line < step_bytes<format>; line += 64)
-      _mm_prefetch(cursor.codes + (k + slice) / step * step_bytes<format> + line, _MM_HINT_T0);
-    if (k + step <= m.in)
-      load_step<format, true>(t, cursor, k / step, step, w);
+      _mm_prefetch(row.codes + (k + slice) / step * step_bytes<format> + line, _MM_HINT_T0);
+    if (k + step <= row.in)
+      row.template load<true>(k / step, w);
     else
-      load_step<format, false>(t, cursor, k / step, m.in - k, w);
+      row.template load<false>(k / step, w);
     for (int j = 0; j < 4; ++j) _mm512_store_si512(out + (k - first) + 32 * j, w[j]);
   }
-  nan |= found_nan(format, cursor);
 }
 
 // ---- Tiles ----
@@ -201,20 +195,16 @@ void strip_slice(const Work& work, const ArrangedRows& x, int64_t width, int64_t
 template <WeightFormat format>
 FATHOM_INLINE bool multiply_strip(const StoredMatrix& m, int64_t first, int64_t count, const ArrangedRows& x,
                                   int64_t width, const Work& work, float* out, int64_t out_stride) {
-  const Lookup t = load_tables();
+  ScaledRow<format> scaled;
   StripRow row[strip_rows];
   bool numbers = true;
-  const uint16_t* lowering[strip_rows] = {};
   for (int64_t i = 0; i < count && format != WeightFormat::bf16; ++i) {
     if (i > 0 && (first + i) % m.rows_per_scale != 0) {
-      lowering[i] = lowering[i - 1];
       row[i].usual = row[i - 1].usual;
     } else {
-      uint16_t* to = work.lowering + i * lowering_words(m.in);
-      const Scales kind = prepare_scales(scale_row(m, first + i), m.in / 32, to);
+      const Scales kind = check_scales(scale_row(m, first + i), m.in / 32, smallest_scale, one_scale);
       numbers &= kind != Scales::nan;
       row[i].usual = kind == Scales::usual;
-      lowering[i] = to;
     }
     if (!row[i].usual)
       unpack_unusual(m, first + i, work.unusual + strip_rows * arranged_columns(m.in),
@@ -226,7 +216,9 @@ FATHOM_INLINE bool multiply_strip(const StoredMatrix& m, int64_t first, int64_t 
     for (int64_t i = 0; i < count; ++i) {
       uint16_t* to = work.weights + i * slice_stride;
       if (row[i].usual) {
-        unpack_slice<format>(t, m, first + i, lowering[i], k, columns, to, row[i].nan);
+        scaled.begin(m, first + i);
+        unpack_slice(scaled, k, columns, to);
+        row[i].nan |= scaled.found_nan();
       } else {
         for (int64_t j = 0; j < columns; j += 32)
           _mm512_store_si512(to + j, _mm512_loadu_si512(work.unusual + i * all + k + j));
