@@ -14,15 +14,15 @@ std::array<TensorView*, 6> tensors_of(ExpertWeights& e) {
   return {&e.w1.data, &e.w1.scale, &e.w3.data, &e.w3.scale, &e.w2.data, &e.w2.scale};
 }
 
-// Hints are acted on when more than half of the past ones were right; the first few are only watched.
-constexpr double enough_precision = 0.5;
+// Hints are acted on when nearly all of the past ones were right; the first ones are only watched.
+constexpr double enough_precision = 0.9;
 constexpr double forgetting = 0.1;  // the weight of the latest hint
 
 }  // namespace
 
 int64_t ExpertCache::add_layer(std::vector<ExpertWeights> experts) {
   FATHOM_CHECK(slots_.empty());
-  layers_.push_back({static_cast<int32_t>(experts_.size()), static_cast<int32_t>(experts.size()), {}, 0});
+  layers_.push_back({static_cast<int32_t>(experts_.size()), static_cast<int32_t>(experts.size()), {}, {}});
   for (ExpertWeights& weights : experts) {
     std::vector<Checkpoint::Place> places;
     for (const TensorView* tensor : tensors_of(weights)) {
@@ -56,13 +56,12 @@ ExpertCounters ExpertCache::counters() const {
 double ExpertCache::used_now(double value) const { return now() + std::log2(1 + std::exp2(value - now())); }
 
 void ExpertCache::score_forecast(Layer& layer, std::span<const int32_t> experts) {
-  if (layer.expected.empty()) return;
-  int64_t right = 0;
-  for (const int32_t e : layer.expected) right += std::binary_search(experts.begin(), experts.end(), e);
-  const auto total = static_cast<int64_t>(layer.expected.size());
-  counters_.forecast += total;
-  counters_.forecast_right += right;
-  layer.precision += forgetting * (static_cast<double>(right) / static_cast<double>(total) - layer.precision);
+  for (size_t i = 0; i < layer.expected.size(); ++i) {
+    const bool right = std::binary_search(experts.begin(), experts.end(), layer.expected[i]);
+    ++counters_.forecast;
+    counters_.forecast_right += right;
+    layer.precision[i] += forgetting * ((right ? 1 : 0) - layer.precision[i]);
+  }
   layer.expected.clear();
 }
 
@@ -149,10 +148,11 @@ void ExpertCache::expect(int64_t layer, std::span<const int32_t> experts) {
   const std::lock_guard lock(mutex_);
   Layer& l = layers_[static_cast<size_t>(layer)];
   l.expected.assign(experts.begin(), experts.end());
-  std::sort(l.expected.begin(), l.expected.end());
+  l.precision.resize(std::max(l.precision.size(), experts.size()));
   ahead_.clear();
-  if (holds_all() || l.precision < enough_precision) return;
-  for (const int32_t e : experts) ahead_.push_back(l.first + e);
+  if (holds_all()) return;
+  for (size_t i = 0; i < experts.size() && l.precision[i] >= enough_precision; ++i)
+    ahead_.push_back(l.first + experts[i]);
 }
 
 // What is held now will be let go, so a quarter of all slots is room enough for the rest of this layer.

@@ -65,8 +65,8 @@ class ExpertCache {
 
   /// A hint that `layer` will probably be asked for these experts (the likeliest first, without duplicates)
   /// after one more layer. Never waits. Reading starts when that other layer has been asked for its own
-  /// experts, so that these lose no slot and no time to the guess, and only where hints for the layer have
-  /// mostly been right: a wrong one costs bandwidth.
+  /// experts, so that these lose no slot and no time to the guess, and only as far down the list as hints for
+  /// the layer have nearly always been right: a wrong one costs bandwidth.
   void expect(int64_t layer, std::span<const int32_t> experts);
 
   ExpertCounters counters() const;
@@ -95,8 +95,8 @@ class ExpertCache {
   struct Layer {
     int32_t first = 0;  // of its experts
     int32_t size = 0;
-    std::vector<int32_t> expected;  // ascending
-    double precision = 0;           // of past hints, the latest weigh most
+    std::vector<int32_t> expected;  // the likeliest first
+    std::vector<double> precision;  // of past hints, by their place in the list; the latest weigh most
   };
   static constexpr double never = -1e300;
 

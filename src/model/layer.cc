@@ -142,15 +142,19 @@ void Layer::expect_experts(Ops& ops, const Batch& b, Workspace& s) const {
   p.experts = {s.expected_experts.data, DType::i32, {n, num_chosen_}};
   p.weights = {s.expected_weights.data, DType::f32, {n, num_chosen_}};
   if (!ops.route(p)) return;  // bad weights: the layer itself will say so
-  std::vector<int32_t> chosen(static_cast<size_t>(n * num_chosen_));
+  const auto count = static_cast<size_t>(n * num_chosen_);
+  std::vector<int32_t> chosen(count);
+  std::vector<float> weights(count);
   ops.copy_out(chosen.data(), p.experts);
-  std::vector<std::pair<int32_t, int32_t>> votes(static_cast<size_t>(next_.weights->ffn.gate.shape[0]));
-  for (size_t e = 0; e < votes.size(); ++e) votes[e].second = static_cast<int32_t>(e);
-  for (const int32_t e : chosen) --votes[static_cast<size_t>(e)].first;
-  std::sort(votes.begin(), votes.end());
+  ops.copy_out(weights.data(), p.weights);
+  // What many rows want much is what the layer's own router will most surely want.
+  std::vector<std::pair<float, int32_t>> wanted(static_cast<size_t>(next_.weights->ffn.gate.shape[0]));
+  for (size_t e = 0; e < wanted.size(); ++e) wanted[e].second = static_cast<int32_t>(e);
+  for (size_t i = 0; i < count; ++i) wanted[static_cast<size_t>(chosen[i])].first -= weights[i];
+  std::sort(wanted.begin(), wanted.end());
   std::vector<int32_t> likeliest;
-  for (const auto& [negative_votes, e] : votes)
-    if (negative_votes < 0) likeliest.push_back(e);
+  for (const auto& [negative_weight, e] : wanted)
+    if (negative_weight < 0) likeliest.push_back(e);
   next_.experts->expect(index_ + 1, likeliest);
 }
 

@@ -189,7 +189,7 @@ TEST_F(ExpertCacheTest, ALeaseThatEndsEarlyGivesEverythingBack) {
 }
 
 TEST_F(ExpertCacheTest, GuessesAreActedOnOnceTheyHaveBeenRight) {
-  make_cache(12);
+  make_cache(8);
   // Layer 1 is always asked for what was expected of it.
   const auto pass = [&](std::vector<int32_t> expected, const std::vector<int32_t>& wanted) {
     cache_->expect(1, expected);
@@ -209,6 +209,24 @@ TEST_F(ExpertCacheTest, GuessesAreActedOnOnceTheyHaveBeenRight) {
   const int64_t before = cache_->counters().prefetched;
   for (int i = 0; i < 30; ++i) pass({i % 2 ? 9 : 8}, {i % 8});
   EXPECT_EQ(cache_->counters().prefetched, before);
+}
+
+// The first guess of a list is always right, the second one every other time.
+TEST_F(ExpertCacheTest, ALessSureGuessIsNotActedOn) {
+  make_cache(9);
+  for (int i = 0; i < 60; ++i) {
+    const int32_t sure = i % 5;
+    const int32_t unsure = 5 + i % 4;
+    cache_->expect(1, std::vector<int32_t>{sure, unsure});
+    use(0, {i % 10});
+    use(1, i % 2 == 0 ? std::vector<int32_t>{sure, unsure} : std::vector<int32_t>{sure});
+    use(2, {i * 3 % 10});
+  }
+  const ExpertCounters c = cache_->counters();
+  EXPECT_GT(c.prefetched, 0);
+  EXPECT_EQ(c.prefetched_used, c.prefetched);
+  EXPECT_EQ(c.forecast, 120);
+  EXPECT_EQ(c.forecast_right, 90);
 }
 
 TEST_F(ExpertCacheTest, BytesReadAreThoseOfTheReads) {

@@ -21,18 +21,15 @@ constexpr int64_t most_rows = 4096;  // of input at a time, which bounds the sum
 // Working memory of a worker.
 struct Work {
   uint16_t* weights;  // [strip_rows, slice_stride]
-  uint16_t* unusual;  // [strip_rows + 1, arranged_columns]: rows with unusual scales, whole
   float* sums;        // [blocks of input rows, strip_rows, tile_rows]
 
-  Work(uint8_t* memory, int64_t in) {
-    weights = reinterpret_cast<uint16_t*>(memory);
-    unusual = weights + strip_rows * slice_stride;
-    sums = reinterpret_cast<float*>(unusual + (strip_rows + 1) * arranged_columns(in));
-  }
+  explicit Work(uint8_t* memory)
+      : weights(reinterpret_cast<uint16_t*>(memory)),
+        sums(reinterpret_cast<float*>(weights + strip_rows * slice_stride)) {}
 };
 
-int64_t panel_bytes(int64_t in) {
-  return 2 * (strip_rows * slice_stride + (strip_rows + 1) * arranged_columns(in)) +
+int64_t panel_bytes(int64_t) {
+  return 2 * strip_rows * slice_stride +
          aligned(most_rows * strip_rows * static_cast<int64_t>(sizeof(float)));
 }
 
@@ -98,16 +95,17 @@ struct StripRow {
 };
 
 template <WeightFormat format>
-FATHOM_INLINE void unpack_slice(ScaledRow<format>& row, int64_t first, int64_t columns, uint16_t* out) {
+FATHOM_INLINE void unpack_slice(ScaledRow<format>& row, bool usual, int64_t first, int64_t columns,
+                                uint16_t* out) {
   for (int64_t k = first; k < first + columns; k += step) {
     __m512i w[4];
     // The next slice of this row, which follows when all rows have had this one.
     for (int64_t line = 0; line < step_bytes<format>; line += 64)
       _mm_prefetch(row.codes + (k + slice) / step * step_bytes<format> + line, _MM_HINT_T0);
     if (k + step <= row.in)
-      row.template load<true>(k / step, w);
+      row.template load<true>(k / step, usual, w);
     else
-      row.template load<false>(k / step, w);
+      row.template load<false>(k / step, usual, w);
     for (int j = 0; j < 4; ++j) _mm512_store_si512(out + (k - first) + 32 * j, w[j]);
   }
 }
@@ -206,23 +204,14 @@ FATHOM_INLINE bool multiply_strip(const StoredMatrix& m, int64_t first, int64_t 
       numbers &= kind != Scales::nan;
       row[i].usual = kind == Scales::usual;
     }
-    if (!row[i].usual)
-      unpack_unusual(m, first + i, work.unusual + strip_rows * arranged_columns(m.in),
-                     work.unusual + i * arranged_columns(m.in));
   }
   const int64_t all = arranged_columns(m.in);
   for (int64_t k = 0; k < all; k += slice) {
     const int64_t columns = all - k < slice ? all - k : slice;
     for (int64_t i = 0; i < count; ++i) {
-      uint16_t* to = work.weights + i * slice_stride;
-      if (row[i].usual) {
-        scaled.begin(m, first + i);
-        unpack_slice(scaled, k, columns, to);
-        row[i].nan |= scaled.found_nan();
-      } else {
-        for (int64_t j = 0; j < columns; j += 32)
-          _mm512_store_si512(to + j, _mm512_loadu_si512(work.unusual + i * all + k + j));
-      }
+      scaled.begin(m, first + i);
+      unpack_slice(scaled, row[i].usual, k, columns, work.weights + i * slice_stride);
+      row[i].nan |= scaled.found_nan();
     }
     strip_slice(work, x, width, k, columns);
   }
@@ -237,7 +226,7 @@ FATHOM_INLINE bool multiply_strip(const StoredMatrix& m, int64_t first, int64_t 
 template <WeightFormat format>
 bool multiply_format(const StoredMatrix& m, int64_t first, int64_t num_out, const ArrangedRows& x, float* out,
                      int64_t out_stride, uint8_t* memory) {
-  const Work work(memory, m.in);
+  const Work work(memory);
   const int64_t width = x.rows < tile_rows ? x.rows : tile_rows;
   bool numbers = true;
   if (x.rows == 0) return numbers;

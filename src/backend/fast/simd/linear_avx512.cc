@@ -1,10 +1,11 @@
 // Linear kernels for AVX-512 with VBMI and BF16.
 //
-// A result is the sum, in a fixed tree, of 16 lanes. A lane adds up its pair products of a step of 128
-// columns (four VDPBF16PS, from zero), and then the steps: times the scale of the one block it has columns
-// of. With few rows weights go from memory through registers to the sums and the scale is a factor of a
-// step's sum; with more they are unpacked to a panel first, the scale folded into them. Both give the same
-// bits: scales are powers of two, and inputs so small that a product could become subnormal count as zero.
+// A result is the sum, in a fixed tree, of 16 lanes; a lane adds its column pairs in arranged order
+// (VDPBF16PS). Where weights have scales it does so step by step: it adds up the products of 128 columns from
+// zero, and then the steps, each times the scale of the one block that the lane has columns of. With few rows
+// weights go from memory through registers to the sums, and the scale is a factor of a step's sum; with more
+// they are unpacked to a panel first, the scale folded into them. Both give the same bits, as long as nothing
+// becomes subnormal or infinite on the way: see smallest_usual_scale.
 #include "backend/fast/simd/linear_kernels.h"
 #include "backend/fast/simd/unpack_avx512.h"
 
@@ -56,41 +57,50 @@ FATHOM_INLINE __m512 reduce4(const __m512* v) {
   return _mm512_add_ps(d, _mm512_permute_ps(d, 0xB1));
 }
 
-// Sums of W weight rows and R input rows, reduced; store(weight row, input row, sum).
-template <int W, int R, class Store>
-FATHOM_INLINE void reduce(const __m512 (*sum)[R], const Store& store) {
+// Reduces the sums of W weight rows and R input rows: out[r * r_stride + w * w_stride].
+template <int W, int R>
+FATHOM_INLINE void reduce(const __m512 (*sum)[R], float* out, int64_t r_stride, int64_t w_stride) {
   if constexpr (W == 4 && R == 1) {
     const __m512 four[4] = {sum[0][0], sum[1][0], sum[2][0], sum[3][0]};
     alignas(64) float sums[16];
     _mm512_store_ps(sums, reduce4(four));
-    for (int i = 0; i < 4; ++i) store(i, 0, sums[4 * i]);
+    for (int i = 0; i < 4; ++i) out[i * w_stride] = sums[4 * i];
     return;
   }
-  for (int first = 0; first < W * R; first += 16) {
-    __m512 all[16];
-    for (int j = 0; j < 16; ++j)
-      all[j] = first + j < W * R ? sum[(first + j) / R][(first + j) % R] : _mm512_setzero_ps();
-    alignas(64) float sums[16];
-    _mm512_store_ps(sums, reduce16(all));
-    for (int j = 0; j < 16 && first + j < W * R; ++j) store((first + j) / R, (first + j) % R, sums[j]);
+  __m512 all[(W * R + 15) / 16 * 16];
+#pragma GCC unroll 32
+  for (int j = 0; j < (W * R + 15) / 16 * 16; ++j)
+    all[j] = j < W * R ? sum[j % W][j / W] : _mm512_setzero_ps();
+  alignas(64) float sums[(W * R + 15) / 16 * 16];
+#pragma GCC unroll 2
+  for (int j = 0; j < W * R; j += 16) _mm512_store_ps(sums + j, reduce16(all + j));
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+    float* to = out + r * r_stride;
+    if (W == 4 && w_stride == 1)
+      _mm_storeu_ps(to, _mm_load_ps(sums + r * W));
+    else
+      for (int i = 0; i < W; ++i) to[i * w_stride] = sums[r * W + i];
   }
 }
 
 // How far ahead of its reading a row is prefetched. Rows of a stream lie one after the other.
 constexpr int64_t prefetch_bytes = 2048;
 
-// The factors of a step's sums. `careful`: some scale may have code 0, the only one whose power of two is not
-// a normal number.
-template <bool whole, bool careful>
-FATHOM_INLINE __m512 step_scale(const uint8_t* scales, int64_t left, __m512i spread) {
-  const __m512i bits = _mm512_srli_epi32(load_scales<whole>(scales, left, spread), 1);
-  if (!careful) return _mm512_castsi512_ps(bits);
-  return _mm512_castsi512_ps(_mm512_mask_set1_epi32(bits, _mm512_testn_epi32_mask(bits, bits), 0x00400000));
+// Inputs of at least 2^-70 (see arrange), weights of at least 2^-9 and scales of at least 2^-30: all products
+// and their sums are multiples of 2^-124.
+constexpr int smallest_usual_scale = 97;
+
+// A step's weights times R input rows.
+template <int R>
+FATHOM_INLINE void add_products(const __m512i* w, const uint16_t* x, int64_t x_stride, __m512* sum) {
+  for (int j = 0; j < 4; ++j)
+    for (int r = 0; r < R; ++r) sum[r] = dot(sum[r], w[j], _mm512_load_si512(x + r * x_stride + j * 32));
 }
 
 // Adds a step of W weight rows, `stride` bytes apart, times R input rows to their sums. `left`: columns from
 // its beginning to the end of the rows.
-template <WeightFormat format, int W, int R, bool whole, bool careful>
+template <WeightFormat format, int W, int R, bool whole>
 FATHOM_INLINE void stream_step(const Lookup& t, __m512i spread, const uint8_t* codes, int64_t stride,
                                const uint8_t* const* scales, int64_t s, int64_t left, const uint16_t* x,
                                int64_t x_stride, __m512 (*sum)[R]) {
@@ -101,21 +111,21 @@ FATHOM_INLINE void stream_step(const Lookup& t, __m512i spread, const uint8_t* c
   for (int i = 0; i < W; ++i) {
     __m512i w[4];
     load_step<format, whole>(t, codes + i * stride, left, w);
-    __m512 scale = _mm512_setzero_ps();
-    if constexpr (format != WeightFormat::bf16)
-      scale = step_scale<whole, careful>(scales[i] + s * blocks_per_step, left, spread);
-    for (int r = 0; r < R; ++r) {
-      __m512 products = _mm512_setzero_ps();
-      for (int j = 0; j < 4; ++j)
-        products = dot(products, w[j], _mm512_load_si512(x + r * x_stride + j * 32));
-      sum[i][r] = format == WeightFormat::bf16 ? _mm512_add_ps(sum[i][r], products)
-                                               : _mm512_fmadd_ps(products, scale, sum[i][r]);
+    if constexpr (format == WeightFormat::bf16) {
+      add_products<R>(w, x, x_stride, sum[i]);
+    } else {
+      const __m512 scale = _mm512_castsi512_ps(
+          _mm512_srli_epi32(load_scales<whole>(scales[i] + s * blocks_per_step, left, spread), 1));
+      __m512 products[R];
+      for (int r = 0; r < R; ++r) products[r] = _mm512_setzero_ps();
+      add_products<R>(w, x, x_stride, products);
+      for (int r = 0; r < R; ++r) sum[i][r] = _mm512_fmadd_ps(products[r], scale, sum[i][r]);
     }
   }
 }
 
 // One row of each of W streams, which are `length` rows long, times R input rows.
-template <WeightFormat format, int W, int R, bool careful = false>
+template <WeightFormat format, int W, int R>
 FATHOM_INLINE void stream(const StoredMatrix& m, int64_t first, int64_t length, const uint16_t* x,
                           int64_t x_stride, float* out, int64_t out_stride) {
   const Lookup t = load_tables();
@@ -126,30 +136,15 @@ FATHOM_INLINE void stream(const StoredMatrix& m, int64_t first, int64_t length, 
   __m512 sum[W][R];
   for (int i = 0; i < W; ++i) {
     for (int r = 0; r < R; ++r) sum[i][r] = _mm512_setzero_ps();
-    if (format == WeightFormat::bf16) continue;
-    scales[i] = scale_row(m, first + i * length);
-    if (format == WeightFormat::fp4)  // those of the stream's next row
-      for (int64_t line = 0; line < m.scale_stride; line += 64)
-        _mm_prefetch(scales[i] + m.scale_stride + line, _MM_HINT_T0);
+    if (format != WeightFormat::bf16) scales[i] = scale_row(m, first + i * length);
   }
   const int64_t whole = m.in / step;
   for (int64_t s = 0; s < whole; ++s, codes += step_bytes<format>)
-    stream_step<format, W, R, true, careful>(t, spread, codes, stride, scales, s, step, x + s * step,
-                                             x_stride, sum);
+    stream_step<format, W, R, true>(t, spread, codes, stride, scales, s, step, x + s * step, x_stride, sum);
   if (whole * step < m.in)
-    stream_step<format, W, R, false, careful>(t, spread, codes, stride, scales, whole, m.in - whole * step,
-                                              x + whole * step, x_stride, sum);
-  reduce<W, R>(
-      sum, [&](int i, int r, float value)
-               __attribute__((always_inline)) { out[r * out_stride + i * length] = value; });
-}
-
-// A weight row whose scales are anything but NaN, times all input rows.
-template <WeightFormat format>
-void multiply_careful(const StoredMatrix& m, int64_t row, const ArrangedRows& x, float* out,
-                      int64_t out_stride) {
-  for (int64_t r = 0; r < x.rows; ++r)
-    stream<format, 1, 1, true>(m, row, 0, x.data + r * x.block_stride, 0, out + r * out_stride, 0);
+    stream_step<format, W, R, false>(t, spread, codes, stride, scales, whole, m.in - whole * step,
+                                     x + whole * step, x_stride, sum);
+  reduce<W, R>(sum, out, out_stride, length);
 }
 
 // ---- Many rows: a panel of unpacked weights ----
@@ -157,56 +152,59 @@ void multiply_careful(const StoredMatrix& m, int64_t row, const ArrangedRows& x,
 constexpr int panel_rows = 24;  // 250 KB at 5120 columns: half of a small L2
 constexpr int tile_w = 4;
 constexpr int tile_r = 6;
-constexpr int64_t block_columns = 2048;  // of six input rows: half of a first-level cache
-
-// A panel stays exact, and its products normal numbers, with scales in this range; see arrange().
-constexpr int smallest_folded_scale = 97;  // 2^-30
-
-// What will be read from memory next, asked for a little at every tile.
-struct Ahead {
-  const uint8_t* at = nullptr;
-  int64_t lines = 0;
-
-  FATHOM_INLINE_MEMBER void advance() {
-    for (int64_t i = 0; i < lines; ++i, at += 64) _mm_prefetch(at, _MM_HINT_T1);
-  }
-};
+constexpr int64_t block_columns = 1280;  // of a tile's rows: half of a first-level cache
 
 template <WeightFormat format>
-FATHOM_INLINE void unpack_row(ScaledRow<format>& row, uint16_t* out) {
+FATHOM_INLINE void unpack_row(ScaledRow<format>& row, bool usual, uint16_t* out) {
   const int64_t whole = row.in / step;
   __m512i w[4];
   for (int64_t s = 0; s < whole; ++s) {
-    row.template load<true>(s, w);
+    row.template load<true>(s, usual, w);
     for (int j = 0; j < 4; ++j) _mm512_store_si512(out + s * step + 32 * j, w[j]);
   }
   if (whole * step < row.in) {
-    row.template load<false>(whole, w);
+    row.template load<false>(whole, usual, w);
     for (int j = 0; j < 4; ++j) _mm512_store_si512(out + whole * step + 32 * j, w[j]);
   }
   if (row.found_nan()) out[0] = nan_weight;
 }
 
-// Columns [k, end) of W panel rows times R input rows, onto `sum`. `ahead`: an input row to be read soon.
+// 32 columns of W panel rows times R input rows, onto `sum`.
 template <int W, int R>
+FATHOM_INLINE void panel_products(const uint16_t* panel, int64_t stride, const uint16_t* x, int64_t x_stride,
+                                  __m512 (*sum)[R]) {
+  __m512i w[W];
+  for (int i = 0; i < W; ++i) {
+    w[i] = _mm512_load_si512(panel + i * stride);
+    asm("" : "+v"(w[i]));  // else g++ loads it again for every input row
+  }
+  for (int r = 0; r < R; ++r) {
+    const __m512i v = _mm512_load_si512(x + r * x_stride);
+    for (int i = 0; i < W; ++i) sum[i][r] = dot(sum[i][r], w[i], v);
+  }
+}
+
+// Columns [k, end) of W panel rows times R input rows, onto `sum`.
+template <bool by_steps, int W, int R>
 FATHOM_INLINE void panel_tile(const uint16_t* panel, int64_t stride, int64_t k, int64_t end,
-                              const uint16_t* x, int64_t x_stride, const uint16_t* ahead, __m512 (*sum)[R]) {
-  for (; k < end; k += step) {
-    __m512 products[W][R];
-    for (int i = 0; i < W; ++i)
-      for (int r = 0; r < R; ++r) products[i][r] = _mm512_setzero_ps();
+                              const uint16_t* x, int64_t x_stride, __m512 (*sum)[R]) {
+  __m512 tile[W][R];
+  if constexpr (by_steps) {
+    for (; k < end; k += step) {
+      for (auto& row : tile)
+        for (__m512& v : row) v = _mm512_setzero_ps();
 #pragma GCC unroll 4
-    for (int64_t j = k; j < k + step; j += 32) {
-      _mm_prefetch(ahead + j, _MM_HINT_T1);
-      __m512i w[W];
-      for (int i = 0; i < W; ++i) w[i] = _mm512_load_si512(panel + i * stride + j);
-      for (int r = 0; r < R; ++r) {
-        const __m512i v = _mm512_load_si512(x + r * x_stride + j);
-        for (int i = 0; i < W; ++i) products[i][r] = dot(products[i][r], w[i], v);
-      }
+      for (int64_t j = k; j < k + step; j += 32)
+        panel_products<W, R>(panel + j, stride, x + j, x_stride, tile);
+      for (int i = 0; i < W; ++i)
+        for (int r = 0; r < R; ++r) sum[i][r] = _mm512_add_ps(sum[i][r], tile[i][r]);
     }
+  } else {
     for (int i = 0; i < W; ++i)
-      for (int r = 0; r < R; ++r) sum[i][r] = _mm512_add_ps(sum[i][r], products[i][r]);
+      for (int r = 0; r < R; ++r) tile[i][r] = sum[i][r];
+    for (; k < end; k += 32) panel_products<W, R>(panel + k, stride, x + k, x_stride, tile);
+    for (int i = 0; i < W; ++i)
+      for (int r = 0; r < R; ++r) sum[i][r] = tile[i][r];
   }
 }
 
@@ -217,59 +215,51 @@ struct Panel {
   int64_t columns;
 };
 
-// All panel rows, four at a time and then one by one, times R input rows; `more` input rows follow.
-template <int R>
-void panel_strip(const Panel& panel, const uint16_t* x, int64_t x_stride, int64_t more, Ahead& ahead,
-                 float* out, int64_t out_stride) {
+// All panel rows, four at a time and then one by one, times R input rows.
+template <bool by_steps, int R>
+void panel_strip(const Panel& panel, const uint16_t* x, int64_t x_stride, float* out, int64_t out_stride) {
   __m512 sum[panel_rows][R];
   for (auto& row : sum)
     for (__m512& v : row) v = _mm512_setzero_ps();
   const int64_t fours = panel.rows / tile_w * tile_w;
   for (int64_t k = 0; k < panel.columns; k += block_columns) {
     const int64_t end = panel.columns - k < block_columns ? panel.columns : k + block_columns;
-    for (int64_t i = 0; i < fours; i += tile_w) {
-      // The next strip has as many rows as a panel has fours.
-      const int64_t next = i / tile_w < more ? R + i / tile_w : 0;
-      ahead.advance();
-      panel_tile<tile_w, R>(panel.data + i * panel.stride, panel.stride, k, end, x, x_stride,
-                            x + next * x_stride, sum + i);
-    }
+    for (int64_t i = 0; i < fours; i += tile_w)
+      panel_tile<by_steps, tile_w, R>(panel.data + i * panel.stride, panel.stride, k, end, x, x_stride,
+                                      sum + i);
     for (int64_t i = fours; i < panel.rows; ++i)
-      panel_tile<1, R>(panel.data + i * panel.stride, panel.stride, k, end, x, x_stride, x, sum + i);
+      panel_tile<by_steps, 1, R>(panel.data + i * panel.stride, panel.stride, k, end, x, x_stride, sum + i);
   }
-  for (int64_t i = 0; i < fours; i += tile_w)
-    reduce<tile_w, R>(
-        sum + i, [&](int w, int r, float value)
-                     __attribute__((always_inline)) { out[r * out_stride + i + w] = value; });
-  for (int64_t i = fours; i < panel.rows; ++i)
-    reduce<1, R>(
-        sum + i, [&](int, int r, float value)
-                     __attribute__((always_inline)) { out[r * out_stride + i] = value; });
+  for (int64_t i = 0; i < fours; i += tile_w) reduce<tile_w, R>(sum + i, out + i, out_stride, 1);
+  for (int64_t i = fours; i < panel.rows; ++i) reduce<1, R>(sum + i, out + i, out_stride, 1);
 }
 
-void panel_product(const Panel& panel, const ArrangedRows& x, Ahead ahead, float* out, int64_t out_stride) {
-  for (int64_t r = 0; r < x.rows; r += tile_r) {
+template <bool by_steps>
+void panel_product(const Panel& panel, const ArrangedRows& x, float* out, int64_t out_stride) {
+  const int64_t strips = (x.rows + tile_r - 1) / tile_r;
+  for (int64_t strip = 0, r = 0; strip < strips; ++strip) {
+    const int64_t rows = (x.rows - r + strips - strip - 1) / (strips - strip);  // as even as can be
     const uint16_t* v = x.data + r * x.block_stride;
     float* o = out + r * out_stride;
-    const int64_t more = x.rows - r - tile_r;
-    switch (x.rows - r) {
+    r += rows;
+    switch (rows) {
       case 1:
-        panel_strip<1>(panel, v, x.block_stride, 0, ahead, o, out_stride);
+        panel_strip<by_steps, 1>(panel, v, x.block_stride, o, out_stride);
         break;
       case 2:
-        panel_strip<2>(panel, v, x.block_stride, 0, ahead, o, out_stride);
+        panel_strip<by_steps, 2>(panel, v, x.block_stride, o, out_stride);
         break;
       case 3:
-        panel_strip<3>(panel, v, x.block_stride, 0, ahead, o, out_stride);
+        panel_strip<by_steps, 3>(panel, v, x.block_stride, o, out_stride);
         break;
       case 4:
-        panel_strip<4>(panel, v, x.block_stride, 0, ahead, o, out_stride);
+        panel_strip<by_steps, 4>(panel, v, x.block_stride, o, out_stride);
         break;
       case 5:
-        panel_strip<5>(panel, v, x.block_stride, 0, ahead, o, out_stride);
+        panel_strip<by_steps, 5>(panel, v, x.block_stride, o, out_stride);
         break;
       default:
-        panel_strip<tile_r>(panel, v, x.block_stride, more, ahead, o, out_stride);
+        panel_strip<by_steps, tile_r>(panel, v, x.block_stride, o, out_stride);
     }
   }
 }
@@ -285,38 +275,27 @@ FATHOM_INLINE bool multiply_panels(const StoredMatrix& m, int64_t first, int64_t
                                    const ArrangedRows& x, float* out, int64_t out_stride, uint8_t* memory) {
   auto* data = reinterpret_cast<uint16_t*>(memory);
   const int64_t stride = panel_stride(m.in);
-  const int64_t strips = (x.rows + tile_r - 1) / tile_r;
-  const int64_t blocks = (m.in + block_columns - 1) / block_columns;
-  const int64_t tiles = strips * blocks * (panel_rows / tile_w);
-  const int64_t lines = (panel_rows * m.code_stride / 64 + tiles - 1) / tiles;
   ScaledRow<format> row;
+  Scales kind = Scales::usual;
   bool numbers = true;
   for (int64_t o = 0; o < num_out; o += panel_rows) {
     const int64_t count = num_out - o < panel_rows ? num_out - o : panel_rows;
-    Scales kind[panel_rows] = {};
     for (int64_t i = 0; i < count; ++i) {
-      if (format != WeightFormat::bf16)
-        kind[i] =
-            i > 0 && (first + o + i) % m.rows_per_scale != 0
-                ? kind[i - 1]
-                : check_scales(scale_row(m, first + o + i), m.in / 32, smallest_folded_scale, one_scale);
+      if (format != WeightFormat::bf16 && (o + i == 0 || (first + o + i) % m.rows_per_scale == 0))
+        kind = check_scales(scale_row(m, first + o + i), m.in / 32, smallest_usual_scale, one_scale);
+      numbers &= kind != Scales::nan;
       row.begin(m, first + o + i);
-      unpack_row(row, data + i * stride);
+      unpack_row(row, kind == Scales::usual, data + i * stride);
     }
-    const Ahead ahead{m.codes + (first + o + count) * m.code_stride, o + count < num_out ? lines : 0};
-    panel_product({data, stride, count, arranged_columns(m.in)}, x, ahead, out + o, out_stride);
-    for (int64_t i = 0; i < count; ++i) {
-      numbers &= kind[i] != Scales::nan;
-      if (kind[i] == Scales::unusual) multiply_careful<format>(m, first + o + i, x, out + o + i, out_stride);
-    }
+    panel_product<format != WeightFormat::bf16>({data, stride, count, arranged_columns(m.in)}, x, out + o,
+                                                out_stride);
   }
   return numbers;
 }
 
 // ---- The product ----
 
-// With inputs of at least 2^-70, weights of at least 2^-9 and scales of at least 2^-30, a product is a
-// multiple of 2^-124: no sum of them is subnormal, which VDPBF16PS would take for zero.
+// See smallest_usual_scale.
 void clear_tiny(uint16_t* x, int64_t n) {
   const __m512i magnitude = _mm512_set1_epi16(0x7FFF);
   const __m512i smallest = _mm512_set1_epi16((127 - 70) << 7);
@@ -332,60 +311,51 @@ void arrange(WeightFormat format, const uint16_t* const* rows, int64_t, int64_t 
   if (format != WeightFormat::bf16) clear_tiny(out, arranged_columns(in));
 }
 
+// Of the rows [first, first + num_out). Brings their scales near, too.
+FATHOM_INLINE Scales check_rows(const StoredMatrix& m, int64_t first, int64_t num_out) {
+  const uint8_t* begin = scale_row(m, first);
+  return check_scales(begin, scale_row(m, first + num_out - 1) - begin + m.in / 32, smallest_usual_scale,
+                      one_scale);
+}
+
 // W streams of weight rows, each contiguous in memory, so that prefetchers can follow.
 template <WeightFormat format, int W, int R>
 FATHOM_INLINE bool multiply_few(const StoredMatrix& m, int64_t first, int64_t num_out, const ArrangedRows& x,
-                                float* out, int64_t out_stride) {
-  constexpr int smallest = 1;
-  constexpr int largest = nan_scale - 1;
-  const int64_t length = num_out / W;
-  bool numbers = true;
-  Scales kind[W] = {};
-  for (int64_t o = 0; o < length; ++o) {
-    bool usual = true;
-    for (int i = 0; i < W && format != WeightFormat::bf16; ++i) {
-      const int64_t row = first + i * length + o;
-      if (o == 0 || row % m.rows_per_scale == 0)
-        kind[i] = check_scales(scale_row(m, row), m.in / 32, smallest, largest);
-      usual &= kind[i] == Scales::usual;
-      numbers &= kind[i] != Scales::nan;
-    }
-    if (usual)
-      stream<format, W, R>(m, first + o, length, x.data, x.block_stride, out + o, out_stride);
-    else
-      for (int64_t i = 0; i < W; ++i)
-        multiply_careful<format>(m, first + i * length + o, x, out + i * length + o, out_stride);
-  }
-  for (int64_t o = W * length; o < num_out; ++o) {
-    if (format != WeightFormat::bf16)
-      numbers &= check_scales(scale_row(m, first + o), m.in / 32, smallest, largest) != Scales::nan;
-    multiply_careful<format>(m, first + o, x, out + o, out_stride);
-  }
-  return numbers;
+                                float* out, int64_t out_stride, uint8_t* memory) {
+  const bool usual = format == WeightFormat::bf16 || check_rows(m, first, num_out) == Scales::usual;
+  const int64_t length = usual ? num_out / W : 0;
+  for (int64_t o = 0; o < length; ++o)
+    stream<format, W, R>(m, first + o, length, x.data, x.block_stride, out + o, out_stride);
+  const int64_t rest = num_out - W * length;
+  return rest == 0 ||
+         multiply_panels<format>(m, first + W * length, rest, x, out + W * length, out_stride, memory);
 }
 
 template <WeightFormat format>
 bool multiply_format(const StoredMatrix& m, int64_t first, int64_t num_out, const ArrangedRows& x, float* out,
                      int64_t out_stride, uint8_t* memory) {
+  if (num_out == 0) return true;
+  // As many streams as there are registers for.
+  constexpr int fewer = format == WeightFormat::bf16 ? 4 : 3;
   switch (x.rows) {
     case 0:
       return true;
     case 1:
-      return multiply_few<format, 4, 1>(m, first, num_out, x, out, out_stride);
+      return multiply_few<format, 4, 1>(m, first, num_out, x, out, out_stride, memory);
     case 2:
-      return multiply_few<format, 4, 2>(m, first, num_out, x, out, out_stride);
+      return multiply_few<format, 4, 2>(m, first, num_out, x, out, out_stride, memory);
     case 3:
-      return multiply_few<format, 4, 3>(m, first, num_out, x, out, out_stride);
+      return multiply_few<format, 4, 3>(m, first, num_out, x, out, out_stride, memory);
     case 4:
-      return multiply_few<format, 4, 4>(m, first, num_out, x, out, out_stride);
+      return multiply_few<format, 4, 4>(m, first, num_out, x, out, out_stride, memory);
     case 5:
-      return multiply_few<format, 3, 5>(m, first, num_out, x, out, out_stride);
+      return multiply_few<format, fewer, 5>(m, first, num_out, x, out, out_stride, memory);
     case 6:
-      return multiply_few<format, 3, 6>(m, first, num_out, x, out, out_stride);
+      return multiply_few<format, fewer, 6>(m, first, num_out, x, out, out_stride, memory);
     case 7:
-      return multiply_few<format, 2, 7>(m, first, num_out, x, out, out_stride);
+      return multiply_few<format, 3, 7>(m, first, num_out, x, out, out_stride, memory);
     case 8:
-      return multiply_few<format, 2, 8>(m, first, num_out, x, out, out_stride);
+      return multiply_few<format, 3, 8>(m, first, num_out, x, out, out_stride, memory);
     default:
       return multiply_panels<format>(m, first, num_out, x, out, out_stride, memory);
   }

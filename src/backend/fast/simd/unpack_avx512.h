@@ -145,18 +145,21 @@ FATHOM_INLINE const uint8_t* scale_row(const StoredMatrix& m, int64_t row) {
 enum class Scales { usual, unusual, nan };
 
 // Usual scales are in [smallest, largest].
-FATHOM_INLINE Scales check_scales(const uint8_t* scales, int64_t blocks, int smallest, int largest) {
+FATHOM_INLINE Scales check_scales(const uint8_t* scales, int64_t n, int smallest, int largest) {
   const __m512i low = _mm512_set1_epi8(static_cast<char>(smallest));
+  __m512i most[4] = {};  // above the smallest, as unsigned numbers
+  int64_t i = 0;
+  for (; i + 256 <= n; i += 256)
+    for (int j = 0; j < 4; ++j)
+      most[j] = _mm512_max_epu8(most[j], _mm512_sub_epi8(_mm512_loadu_si512(scales + i + 64 * j), low));
+  for (; i < n; i += 64)
+    most[0] = _mm512_max_epu8(
+        most[0], _mm512_sub_epi8(_mm512_mask_loadu_epi8(low, first_bytes(n - i), scales + i), low));
+  for (int j = 1; j < 4; ++j) most[0] = _mm512_max_epu8(most[0], most[j]);
   const __m512i span = _mm512_set1_epi8(static_cast<char>(largest - smallest));
-  __mmask64 unusual = 0;
-  for (int64_t b = 0; b < blocks; b += 64) {
-    const __mmask64 there = first_bytes(blocks - b);
-    const __m512i codes = _mm512_maskz_loadu_epi8(there, scales + b);
-    unusual |= _mm512_mask_cmpgt_epu8_mask(there, _mm512_sub_epi8(codes, low), span);
-  }
-  if (unusual == 0) return Scales::usual;
-  for (int64_t b = 0; b < blocks; ++b)
-    if (scales[b] == nan_scale) return Scales::nan;
+  if (_mm512_cmpgt_epu8_mask(most[0], span) == 0) return Scales::usual;
+  for (i = 0; i < n; ++i)
+    if (scales[i] == nan_scale) return Scales::nan;
   return Scales::unusual;
 }
 
@@ -186,11 +189,12 @@ FATHOM_INLINE __m512i spread_to(unsigned word) {
 
 // ---- Weights with their scales ----
 
-// One row, to arranged order; its scales lie in [smallest_scale, one_scale]. NaN when a weight is.
+// One row, to arranged order. NaN when a weight is.
 template <WeightFormat format>
 struct ScaledRow {
   Lookup t = load_tables();
-  __m512i spread = spread_to(0x00010001);
+  __m512i spread_words = spread_to(0x00010001);
+  __m512i spread_tops = spread_to(0x01000000);
   const uint8_t* codes = nullptr;
   const uint8_t* scales = nullptr;
   int64_t in = 0;
@@ -203,20 +207,42 @@ struct ScaledRow {
     nan = _mm512_setzero_si512();
   }
 
-  // Step `s` to w[0..3].
+  // Step `s` to w[0..3]; `usual`: its scales lie in [smallest_scale, one_scale].
   template <bool whole>
-  FATHOM_INLINE_MEMBER void load(int64_t s, __m512i* w) {
+  FATHOM_INLINE_MEMBER void load(int64_t s, bool usual, __m512i* w) {
     const int64_t left = in - s * step;
     load_step<format, whole>(t, codes + s * step_bytes<format>, left, w);
     if constexpr (format == WeightFormat::bf16) return;
     if constexpr (format == WeightFormat::fp8)
       nan = _mm512_or_si512(_mm512_ternarylogic_epi32(nan, w[0], w[1], 0xFE), _mm512_or_si512(w[2], w[3]));
-    const __m512i scale = load_scales<whole>(scales + s * blocks_per_step, left, spread);
-    const __m512i lower = _mm512_slli_epi16(_mm512_sub_epi16(_mm512_set1_epi16(one_scale), scale), 7);
-    for (int j = 0; j < 4; ++j) w[j] = _mm512_subs_epi16(w[j], lower);
+    const uint8_t* at = scales + s * blocks_per_step;
+    if (usual)
+      lower(load_scales<whole>(at, left, spread_words), w);
+    else
+      multiply(load_scales<whole>(at, left, spread_tops), w);
   }
 
   bool found_nan() const { return _mm512_test_epi16_mask(nan, _mm512_set1_epi16(1)) != 0; }
+
+ private:
+  FATHOM_INLINE_MEMBER static void lower(__m512i scale, __m512i* w) {
+    const __m512i lowering = _mm512_slli_epi16(_mm512_sub_epi16(_mm512_set1_epi16(one_scale), scale), 7);
+    for (int j = 0; j < 4; ++j) w[j] = _mm512_subs_epi16(w[j], lowering);
+  }
+
+  // Any scale but NaN; what is no bf16 then is cut off.
+  FATHOM_INLINE_MEMBER static void multiply(__m512i scale, __m512i* w) {
+    const __m512i bits = _mm512_srli_epi32(scale, 1);
+    const __m512 factor = _mm512_castsi512_ps(
+        _mm512_mask_set1_epi32(bits, _mm512_testn_epi32_mask(bits, bits), 0x00400000));  // code 0 is 2^-127
+    const __m512i high = _mm512_set1_epi32(static_cast<int>(0xFFFF0000u));
+    for (int j = 0; j < 4; ++j) {
+      const __m512 even = _mm512_mul_ps(_mm512_castsi512_ps(_mm512_slli_epi32(w[j], 16)), factor);
+      const __m512 odd = _mm512_mul_ps(_mm512_castsi512_ps(_mm512_and_si512(w[j], high)), factor);
+      w[j] = _mm512_or_si512(_mm512_and_si512(_mm512_castps_si512(odd), high),
+                             _mm512_srli_epi32(_mm512_castps_si512(even), 16));
+    }
+  }
 };
 
 // ---- Arranging ----
@@ -254,26 +280,6 @@ FATHOM_INLINE void arrange_fp4(const uint16_t* x, uint16_t* out) {  // 128 colum
       for (int64_t i = 0; i < step; i += 32) _mm512_store_si512(out + k + i, _mm512_loadu_si512(from + i));
     }
   }
-}
-
-// A row with scales outside the usual range, one weight after the other. `natural`: room for a row.
-[[maybe_unused]] void unpack_unusual(const StoredMatrix& m, int64_t row, uint16_t* natural, uint16_t* out) {
-  const uint8_t* codes = m.codes + row * m.code_stride;
-  const uint8_t* scales = scale_row(m, row);
-  for (int64_t i = 0; i < m.in; ++i) {
-    uint32_t bits = 0;
-    if (m.format == WeightFormat::fp4) {
-      bits = tables.fp4[codes[i / 2] >> (i % 2 * 4) & 15];
-    } else {
-      const uint8_t c = codes[i] & 127;
-      bits = static_cast<uint32_t>(tables.fp8_high[c] << 8 | tables.fp8_low[c] | (codes[i] & 0x80) << 8);
-    }
-    const uint32_t scale_code = scales[i / 32];
-    const float value = __builtin_bit_cast(float, bits << 16);
-    const float scale = __builtin_bit_cast(float, scale_code == 0 ? 0x00400000u : scale_code << 23);
-    natural[i] = static_cast<uint16_t>(__builtin_bit_cast(uint32_t, value * scale) >> 16);
-  }
-  arrange_row(m.format, natural, m.in, out);
 }
 
 }  // namespace
