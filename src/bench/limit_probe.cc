@@ -11,10 +11,12 @@
 namespace fathom::bench {
 namespace {
 
-constexpr int64_t thread_piece = int64_t{64} << 20;    // read by a thread in one probe: about 2 ms
-constexpr int64_t num_pieces = 4;                      // read in turn: no cache holds them
+constexpr int64_t piece_bytes = int64_t{4} << 20;      // read by one thread at a time
+constexpr int64_t pieces_of_a_thread = 32;             // in one probe: about 4 ms
+constexpr int64_t num_parts = 2;                       // read in turn: no cache holds them
 constexpr int64_t operand_bytes = int64_t{384} << 10;  // of a thread: not held by first-level caches
-constexpr double target_seconds = 0.002;               // of a probe of products
+constexpr double target_seconds = 0.004;               // of a probe of products
+constexpr int64_t shares_of_a_thread = 8;
 
 }  // namespace
 
@@ -30,7 +32,9 @@ Result<LimitProbe> LimitProbe::make(const MachineLimits& limits) {
       }
   }
   FATHOM_CHECK(out.reader_ != nullptr && out.multiplier_ != nullptr);
-  FATHOM_ASSIGN(out.memory_, HugeMemory::allocate(limits.threads * thread_piece * num_pieces));
+  out.pool_ = std::make_unique<ThreadPool>(limits.threads);
+  FATHOM_ASSIGN(out.memory_,
+                HugeMemory::allocate(limits.threads * pieces_of_a_thread * piece_bytes * num_parts));
   fill_random(out.memory_.data(), out.memory_.bytes(), DType::u8, 1, limits.threads);
   FATHOM_ASSIGN(out.operands_, HugeMemory::allocate(limits.threads * operand_bytes));
   fill_random(out.operands_.data(), out.operands_.bytes(), DType::bf16, 1, limits.threads);
@@ -38,23 +42,30 @@ Result<LimitProbe> LimitProbe::make(const MachineLimits& limits) {
 }
 
 double LimitProbe::bandwidth() {
-  const std::byte* piece = memory_.data() + at_ * limits_.threads * thread_piece;
-  at_ = (at_ + 1) % num_pieces;
+  const int64_t pieces = limits_.threads * pieces_of_a_thread;
+  const std::byte* part = memory_.data() + at_ * pieces * piece_bytes;
+  at_ = (at_ + 1) % num_parts;
   std::atomic<uint64_t> consumed{0};
-  const double seconds = run_together(
-      limits_.threads, [&](int t) { consumed += reader_->read(piece + t * thread_piece, thread_piece); });
-  return static_cast<double>(limits_.threads * thread_piece) / seconds;
+  const double begin = seconds_now();
+  pool_->parallel_for(pieces, 1, [&](int64_t first, int64_t end) {
+    for (int64_t i = first; i < end; ++i) consumed += reader_->read(part + i * piece_bytes, piece_bytes);
+  });
+  return static_cast<double>(pieces * piece_bytes) / (seconds_now() - begin);
 }
 
 double LimitProbe::products() {
-  const auto multiply = [&](int thread, int64_t rounds) {
-    return multiplier_->multiply_streamed(operands_.data() + thread * operand_bytes, operand_bytes, rounds);
+  const auto multiply = [&](int worker, int64_t rounds) {
+    return multiplier_->multiply_streamed(operands_.data() + worker * operand_bytes, operand_bytes, rounds);
   };
-  const double flop = multiply(0, 1);  // brings them near, too
-  const double of_a_thread = fastest_ / limits_.threads;
-  const auto rounds = static_cast<int64_t>(std::max(1.0, of_a_thread * target_seconds / flop));
-  const double seconds = run_together(limits_.threads, [&](int t) { multiply(t, rounds); });
-  return flop * static_cast<double>(rounds) * limits_.threads / seconds;
+  const double flop = multiply(0, 1);
+  const int64_t shares = limits_.threads * shares_of_a_thread;
+  const auto rounds =
+      static_cast<int64_t>(std::max(1.0, fastest_ * target_seconds / flop / static_cast<double>(shares)));
+  const double begin = seconds_now();
+  pool_->parallel_for_workers(shares, 1, [&](int64_t first, int64_t end, int worker) {
+    for (int64_t i = first; i < end; ++i) multiply(worker, rounds);
+  });
+  return flop * static_cast<double>(rounds * shares) / (seconds_now() - begin);
 }
 
 double LimitProbe::seconds_for(const Work& work) {

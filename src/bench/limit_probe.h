@@ -4,7 +4,10 @@
 // something only when both were measured in the same moment.
 #pragma once
 
+#include <memory>
+
 #include "base/result.h"
+#include "base/threads.h"
 #include "bench/huge_memory.h"
 #include "bench/limits.h"
 #include "bench/operation.h"
@@ -26,10 +29,11 @@ class LimitProbe {
   double products();   // FLOP per second
 
   MachineLimits limits_;
+  std::unique_ptr<ThreadPool> pool_;  // shares work out as operations do
   const Kernels* reader_ = nullptr;
   const Kernels* multiplier_ = nullptr;
   double fastest_ = 0;   // what the multiplier has reached on all threads, FLOP per second
-  HugeMemory memory_;    // to read from, a piece in each probe
+  HugeMemory memory_;    // to read from, a part in each probe
   HugeMemory operands_;  // of each thread
   int64_t at_ = 0;
 };

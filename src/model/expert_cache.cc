@@ -209,6 +209,8 @@ class ExpertCache::Lease final : public ExpertLease {
     }
   }
 
+  bool reading() const override { return !missing_.empty() || !loading_.empty(); }
+
  private:
   void hold_present(int32_t slot) {
     Slot& s = cache_.slots_[static_cast<size_t>(slot)];

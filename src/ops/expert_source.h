@@ -34,6 +34,9 @@ class ExpertLease {
   /// valid until the next call, which gives them back. Empty when all have been given. Errors: io, naming
   /// the file.
   virtual Result<std::span<const LoadedExpert>> next() = 0;
+
+  /// Whether some are still being read, so that there is time for something else.
+  virtual bool reading() const = 0;
 };
 
 /// The routed experts of one layer. Several leases may be held at once, by several threads.
@@ -66,6 +69,7 @@ class ResidentExperts final : public ExpertSource {
       given = true;
       return all;
     }
+    bool reading() const override { return false; }
     std::vector<LoadedExpert> experts;
     bool given = false;
   };

@@ -33,15 +33,22 @@ struct Task {
 };
 
 // Outputs come in whole FP8 blocks, since what follows w1 and w3 is quantized. Long streams of weights for
-// few rows.
-constexpr int64_t task_outs(int64_t rows) { return rows <= few_rows ? 288 : 96; }
-static_assert(task_outs(1) % fp8_weight_block.cols == 0 &&
-              task_outs(few_rows + 1) % fp8_weight_block.cols == 0);
+// few rows, but a few of them for every worker; a few panels for many.
+int64_t task_outs(const Context& context, const StoredMatrix& weight, int64_t rows, int64_t all_outs) {
+  constexpr int64_t block = fp8_weight_block.cols;
+  if (rows > few_rows) return 3 * block;
+  const int64_t share =
+      std::min(all_outs / (8 * context.pool.num_threads()), stream_bytes / weight.code_stride);
+  return std::max(3 * block, share / block * block);
+}
 
-std::vector<Task> tasks_of(const std::vector<Job>& jobs, int64_t outs) {
+std::vector<Task> tasks_of(const Context& context, const std::vector<Job>& jobs,
+                           Weight ExpertWeights::*weight) {
   std::vector<Task> tasks;
+  const int64_t outs = (jobs.front().weights->*weight).out();
   for (const Job& job : jobs) {
-    const int64_t most = task_outs(job.count());
+    const int64_t most = task_outs(context, stored_matrix(job.weights->*weight), job.count(),
+                                   outs * static_cast<int64_t>(jobs.size()));
     for (int64_t first = 0; first < outs; first += most)
       tasks.push_back({&job, first, std::min(most, outs - first)});
   }
@@ -66,13 +73,14 @@ class ExpertRound {
       rows += job.count();
     }
     hidden_ = context_.scratch.take<bf16>(Scratch::hidden, rows * inter_);
-    arrange(jobs, &ExpertWeights::w1, Scratch::input, &Job::input,
+    arrange(jobs, &ExpertWeights::w1, Scratch::input, &Job::input, true,
             [&](const Job& job, int64_t r) { return grid_ + job.rows[static_cast<size_t>(r)] * dim_; });
-    FATHOM_TRY(
-        each(tasks_of(jobs, inter_), [&](const Task& t, int worker) { return gate_and_up(t, worker); }));
-    arrange(jobs, &ExpertWeights::w2, Scratch::arranged_hidden, &Job::hidden,
+    FATHOM_TRY(each(tasks_of(context_, jobs, &ExpertWeights::w1),
+                    [&](const Task& t, int worker) { return gate_and_up(t, worker); }));
+    arrange(jobs, &ExpertWeights::w2, Scratch::arranged_hidden, &Job::hidden, false,
             [&](const Job& job, int64_t r) { return hidden_ + (job.first_hidden + r) * inter_; });
-    return each(tasks_of(jobs, dim_), [&](const Task& t, int worker) { return down(t, worker); });
+    return each(tasks_of(context_, jobs, &ExpertWeights::w2),
+                [&](const Task& t, int worker) { return down(t, worker); });
   }
 
  private:
@@ -89,32 +97,39 @@ class ExpertRound {
     return {};
   }
 
-  // Arranges all jobs' rows, row_of(job, row), for one of their weights.
+  // Arranges all jobs' rows, row_of(job, row), for one of their weights. `of_layer`: they are rows of the
+  // layer's input; jobs with the same ones, and weights of the same format, share what is arranged.
   template <class RowOf>
   void arrange(std::vector<Job>& jobs, Weight ExpertWeights::*weight, Scratch::Slot slot,
-               ArrangedRows Job::*to, const RowOf& row_of) {
+               ArrangedRows Job::*to, bool of_layer, const RowOf& row_of) {
     struct Block {
       const Job* job;
       int64_t number;
     };
     const int64_t in = (jobs.front().weights->*weight).in();
-    std::vector<Block> blocks;
-    for (const Job& job : jobs)
-      for (int64_t b = 0; b < num_blocks(context_, job.count()); ++b) blocks.push_back({&job, b});
-    const auto count = static_cast<int64_t>(blocks.size());
     const int64_t values = block_values(context_, in);
-    auto* out = context_.scratch.take<uint16_t>(slot, count * values);
-    uint16_t* at = out;
-    for (Job& job : jobs) {
-      job.*to = {at, values, job.count()};
-      at += num_blocks(context_, job.count()) * values;
+    const auto format = [&](const Job& job) { return stored_matrix(job.weights->*weight).format; };
+    std::vector<Block> blocks;
+    std::vector<size_t> same(jobs.size());  // the job whose arranged rows a job uses
+    std::vector<int64_t> first(jobs.size());
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      same[i] = i;
+      for (size_t j = 0; j < i && of_layer; ++j)
+        if (same[j] == j && jobs[j].rows == jobs[i].rows && format(jobs[j]) == format(jobs[i])) same[i] = j;
+      if (same[i] != i) continue;
+      first[i] = static_cast<int64_t>(blocks.size());
+      for (int64_t b = 0; b < num_blocks(context_, jobs[i].count()); ++b) blocks.push_back({&jobs[i], b});
     }
-    const int64_t grain = std::max<int64_t>(1, rows_per_item(in) / context_.linear.row_block);
+    const auto count = static_cast<int64_t>(blocks.size());
+    auto* out = context_.scratch.take<uint16_t>(slot, count * values);
+    for (size_t i = 0; i < jobs.size(); ++i)
+      jobs[i].*to = {out + first[same[i]] * values, values, jobs[i].count()};
+    const int64_t grain = std::max<int64_t>(1, near_rows_per_item(in) / context_.linear.row_block);
     context_.pool.parallel_for(count, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const auto& [job, number] = blocks[static_cast<size_t>(i)];
         arrange_block(
-            context_, stored_matrix(job->weights->*weight).format, number, job->count(), in,
+            context_, format(*job), number, job->count(), in,
             [&, j = job](int64_t r) { return row_of(*j, r); }, out + i * values);
       }
     });
@@ -217,14 +232,18 @@ Status expert_layer(const Context& context, const ExpertLayerParams& p) {
     for (int64_t r = begin; r < end; ++r) context.rows.fp8_grid(x + r * dim, dim, grid + r * dim);
   });
   ExpertRound round(context, p, grid, results);
+  // The shared expert is always in memory: while others are being read it comes first, alone.
   std::vector<Job> jobs = {shared_job(p, slots)};
-  FATHOM_TRY(round.run(jobs));  // always in memory: reads of the others go on meanwhile
+  if (lease->reading()) {
+    FATHOM_TRY(round.run(jobs));
+    jobs.clear();
+  }
   for (;;) {
     FATHOM_ASSIGN(const std::span<const LoadedExpert> batch, lease->next());
-    if (batch.empty()) break;
-    jobs.clear();
     for (const LoadedExpert& e : batch) jobs.push_back(routed_job(e, uses.of(e.index)));
+    if (jobs.empty()) break;
     FATHOM_TRY(round.run(jobs));
+    jobs.clear();
   }
   sum_results(context, p, results);
   return {};

@@ -30,13 +30,14 @@ ArrangedRows arrange_rows(const Context& context, const bf16* x, int64_t stride,
   return {out, values, rows};
 }
 
-int64_t outs_per_task(const Context& context, int64_t num_out, int64_t rows) {
-  // Few rows: long streams of weights, but a few tasks for every worker. Many: a few panels. Multiples of
-  // what kernels work on together.
-  constexpr int64_t together = 96;
-  const int64_t most = rows <= few_rows ? 4 * together : together;
-  const int64_t share = num_out / (4 * context.pool.num_threads()) / together * together;
-  return std::clamp(share, together / 4, most);
+int64_t outs_per_task(const Context& context, const StoredMatrix& weight, int64_t num_out, int64_t rows) {
+  constexpr int64_t together = 96;  // a few panels
+  const int64_t workers = context.pool.num_threads();
+  if (rows > few_rows)
+    return std::clamp(num_out / (4 * workers) / together * together, together / 4, together);
+  constexpr int64_t multiple = 16;  // what kernels stream together
+  const int64_t share = std::min(num_out / (2 * workers), stream_bytes / weight.code_stride);
+  return std::max(2 * multiple, (share + multiple - 1) / multiple * multiple);
 }
 
 Status linear(const Context& context, const LinearParams& p) {

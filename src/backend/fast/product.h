@@ -37,8 +37,9 @@ ArrangedRows arrange_rows(const Context&, const bf16* x, int64_t stride, int64_t
 inline constexpr int64_t few_rows = 8;
 
 /// How many weight rows a task takes, so that there is something to share out and a panel is worth its
-/// unpacking.
-int64_t outs_per_task(const Context&, int64_t num_out, int64_t rows);
+/// unpacking, or a stream of weights its beginning: what a task of few rows reads at most.
+inline constexpr int64_t stream_bytes = int64_t{3} << 19;
+int64_t outs_per_task(const Context&, const StoredMatrix& weight, int64_t num_out, int64_t rows);
 
 /// A worker's panel and room for results of `rows` x `outs`.
 struct ProductMemory {
@@ -58,7 +59,7 @@ template <class Store>
 bool product(const Context& context, const StoredMatrix& weight, int64_t first, int64_t num_out,
              const ArrangedRows& x, const Store& store) {
   std::atomic<bool> numbers{true};
-  const int64_t outs = outs_per_task(context, num_out, x.rows);
+  const int64_t outs = outs_per_task(context, weight, num_out, x.rows);
   context.pool.parallel_for_workers(num_out, outs, [&](int64_t begin, int64_t end, int worker) {
     const int64_t n = end - begin;
     const ProductMemory memory = product_memory(context, worker, weight.in, x.rows, n);
