@@ -1,7 +1,7 @@
-// Linear kernels in plain vectors, for processors without BF16 products.
+// Linear kernels in plain vectors, for processors without better ones.
 //
-// A weight row is unpacked to f32 once; a result is the sum, in a fixed tree, of 16 lanes that each add their
-// columns in ascending order.
+// A weight row is unpacked to f32 once, by table; a result is the sum, in a fixed tree, of 16 lanes that each
+// add their columns in ascending order.
 #include "backend/fast/simd/linear_kernels.h"
 #include "backend/fast/simd/vec.h"
 
@@ -16,40 +16,38 @@ FATHOM_SIMD float scale_value(uint8_t code) {
   return __builtin_bit_cast(float, code == 0 ? 0x00400000u : static_cast<uint32_t>(code) << 23);
 }
 
-FATHOM_SIMD u32x16 load_u8(const uint8_t* from) {
-  uint16_t wide[16];
-  for (int i = 0; i < 16; ++i) wide[i] = from[i];
-  return load_u16(wide);
+struct Tables {
+  float fp8[256];  // E4M3
+  float fp4[16];   // E2M1
+};
+
+// `exponent` and `mantissa` of a format with so many mantissa bits and this bias.
+constexpr float number(bool negative, int exponent, int mantissa, int mantissa_bits, int bias) {
+  float value = static_cast<float>(exponent == 0 ? mantissa : mantissa + (1 << mantissa_bits));
+  for (int i = bias + mantissa_bits - (exponent == 0 ? 1 : exponent); i > 0; --i) value *= 0.5f;
+  for (int i = bias + mantissa_bits - (exponent == 0 ? 1 : exponent); i < 0; ++i) value *= 2;
+  return negative ? -value : value;
 }
 
-// E4M3 to f32. Subnormals take a way of their own: as f32 subnormals they would be slow.
-FATHOM_SIMD f32x16 e4m3_values(u32x16 code) {
-  const u32x16 magnitude = code & splat_u32(127);
-  const f32x16 normal = float_of_bits((magnitude << 20) + splat_u32(120u << 23));
-  const f32x16 small = to_f32(signed_of(magnitude)) * splat(0x1p-9f);
-  const f32x16 value = select(signed_of(magnitude) < splat_i32(8), small, normal);
-  const f32x16 number = select(signed_of(magnitude) == splat_i32(127), splat(__builtin_nanf("")), value);
-  return float_of_bits(bits_of(number) | ((code & splat_u32(128)) << 24));
+constexpr Tables make_tables() {
+  Tables t{};
+  for (int c = 0; c < 256; ++c)
+    t.fp8[c] = (c & 127) == 127 ? __builtin_nanf("") : number(c >= 128, c >> 3 & 15, c & 7, 3, 7);
+  for (int c = 0; c < 16; ++c) t.fp4[c] = number(c >= 8, c >> 1 & 3, c & 1, 1, 1);
+  return t;
 }
 
-// E2M1 to f32: 0, 0.5, 1, 1.5, 2, 3, 4, 6.
-FATHOM_SIMD f32x16 e2m1_values(u32x16 code) {
-  const u32x16 magnitude = code & splat_u32(7);
-  const f32x16 normal = float_of_bits((magnitude << 22) + splat_u32(126u << 23));
-  const f32x16 small = to_f32(signed_of(magnitude)) * splat(0.5f);
-  const f32x16 value = select(signed_of(magnitude) < splat_i32(2), small, normal);
-  return float_of_bits(bits_of(value) | ((code & splat_u32(8)) << 28));
-}
+constexpr Tables tables = make_tables();
 
 // 32 columns that share a scale. An FP4 block's even columns come first, then its odd ones.
-FATHOM_SIMD void unpack_fp8_block(const uint8_t* codes, f32x16 scale, float* out) {
-  store(out, e4m3_values(load_u8(codes)) * scale);
-  store(out + 16, e4m3_values(load_u8(codes + 16)) * scale);
+FATHOM_SIMD void unpack_fp8_block(const uint8_t* codes, float scale, float* out) {
+  for (int i = 0; i < 32; ++i) out[i] = tables.fp8[codes[i]] * scale;
 }
-FATHOM_SIMD void unpack_fp4_block(const uint8_t* codes, f32x16 scale, float* out) {
-  const u32x16 pairs = load_u8(codes);
-  store(out, e2m1_values(pairs & splat_u32(15)) * scale);
-  store(out + 16, e2m1_values(pairs >> 4) * scale);
+FATHOM_SIMD void unpack_fp4_block(const uint8_t* codes, float scale, float* out) {
+  for (int i = 0; i < 16; ++i) {
+    out[i] = tables.fp4[codes[i] & 15] * scale;
+    out[16 + i] = tables.fp4[codes[i] >> 4] * scale;
+  }
 }
 
 // One weight row as f32, zeros up to arranged_columns. False when a scale is NaN.
@@ -66,7 +64,7 @@ bool unpack_row(const StoredMatrix& m, int64_t row, float* out) {
   bool numbers = true;
   for (int64_t b = 0; b < m.in / 32; ++b) {
     numbers &= scales[b] != nan_scale;
-    const f32x16 scale = splat(scale_value(scales[b]));
+    const float scale = scale_value(scales[b]);
     if (m.format == WeightFormat::fp8)
       unpack_fp8_block(codes + b * 32, scale, out + b * 32);
     else
