@@ -115,6 +115,19 @@ TEST(Generate, AnInterruptEndsItWithWhatThereIs) {
   EXPECT_NE(run.out, "");
 }
 
+TEST(Generate, SaysThatTheContextIsFull) {
+  for (const char* memory : {"1.5G", "mapped"}) {
+    const auto run = [&](const char* tokens) {
+      return run_fathom({"generate", "--model", tiny, "--memory", memory, "--context", "8", "--prompt", "a",
+                         "--temperature", "0", "--max-tokens", tokens});
+    };
+    const Finished full = run("100");
+    EXPECT_EQ(full.exit_code, 0);
+    EXPECT_EQ(full.err, "fathom: the answer ends because the context of 8 positions is full (--context)\n");
+    EXPECT_EQ(run("2").err, "");
+  }
+}
+
 TEST(Generate, RefusesWhatTheModelDoesNotHave) {
   const Finished run = run_fathom(generate({"--prompt", "a", "--logit-bias", "99999999=1"}));
   EXPECT_EQ(run.exit_code, 1);
