@@ -105,7 +105,7 @@ TEST(Bench, AnInterruptKeepsWhatWasMeasured) {
   options.interrupt_after = 0;
   const Finished run =
       run_fathom({"bench", "--exact", "--threads", "2", "--seconds", "0.005", "--rows", "256"}, options);
-  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_EQ(run.exit_code, 130);
   EXPECT_THAT(run.out, StartsWith("Limits of this machine\n"));
   EXPECT_THAT(run.err, HasSubstr("interrupted"));
 }
