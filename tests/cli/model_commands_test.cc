@@ -378,6 +378,21 @@ TEST(LogitsCommand, AnInterruptLeavesNoFile) {
   EXPECT_FALSE(std::filesystem::exists(scratch.file("out")));
 }
 
+TEST(Inspect, CanBeInterrupted) {
+  RunOptions options;
+  options.interrupt_pending = true;
+  const Finished run = run_fathom({"inspect", "--model", tiny}, options);
+  EXPECT_EQ(run.exit_code, 130);
+  EXPECT_EQ(run.out, "");
+  EXPECT_EQ(run.err, "fathom: interrupted\n");
+}
+
+TEST(Inspect, TakesMappedMemory) {
+  const Finished run = run_fathom({"inspect", "--model", tiny, "--memory", "mapped", "--json"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_FALSE(parsed(run.out)["memory"].contains("with_budget"));
+}
+
 TEST(Eval, AnErrorNamesTheLineAndKeepsTheTable) {
   const Scratch scratch;
   std::ofstream(scratch.file("eval.jsonl"))
