@@ -105,16 +105,6 @@ TEST(Generate, StopsAtAStopStringAndRepeatsWithASeed) {
   EXPECT_NE(ids("1"), ids("2"));
 }
 
-TEST(Generate, AnInterruptEndsItWithWhatThereIs) {
-  RunOptions options;
-  options.interrupt_after = 0;
-  const Finished run =
-      run_fathom({"generate", "--model", tiny, "--prompt", "a", "--max-tokens", "1000000"}, options);
-  EXPECT_EQ(run.exit_code, 130);
-  EXPECT_EQ(run.err, "fathom: interrupted\n");
-  EXPECT_NE(run.out, "");
-}
-
 TEST(Generate, SaysThatTheContextIsFull) {
   for (const char* memory : {"1.5G", "mapped"}) {
     const auto run = [&](const char* tokens) {
@@ -362,29 +352,6 @@ TEST(LogitsCommand, WritesTheGoldenContinuationWhateverTheChunks) {
       EXPECT_TRUE(first == bytes) << path << ", chunks " << chunks;
     }
   }
-}
-
-TEST(LogitsCommand, AnInterruptLeavesNoFile) {
-  std::string ids = "1";
-  for (int i = 0; i < 4000; ++i) ids += ",2";
-  RunOptions options;
-  options.interrupt_after_processor = 0.3;  // in the midst of computing
-  const Scratch scratch;
-  const Finished run = run_fathom({"logits", "--model", tiny, "--exact", "--memory", "mapped", "--ids", ids,
-                                   "--out", scratch.file("out")},
-                                  options);
-  EXPECT_EQ(run.exit_code, 130);
-  EXPECT_EQ(run.err, "fathom: interrupted\n");
-  EXPECT_FALSE(std::filesystem::exists(scratch.file("out")));
-}
-
-TEST(Inspect, CanBeInterrupted) {
-  RunOptions options;
-  options.interrupt_pending = true;
-  const Finished run = run_fathom({"inspect", "--model", tiny}, options);
-  EXPECT_EQ(run.exit_code, 130);
-  EXPECT_EQ(run.out, "");
-  EXPECT_EQ(run.err, "fathom: interrupted\n");
 }
 
 TEST(Inspect, TakesMappedMemory) {
