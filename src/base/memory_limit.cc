@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/size_text.h"
+
 namespace fathom {
 namespace {
 
@@ -144,6 +146,15 @@ MemoryLimit available_memory(const path& root) {
   if (limit.source.empty()) return limit;
   limit_by_groups(root, limit);
   return limit;
+}
+
+Result<int64_t> measuring_bytes(int64_t wanted, int64_t least, const MemoryLimit& limit) {
+  if (limit.source.empty()) return wanted;
+  const int64_t bytes = std::min(wanted, limit.bytes / 4);
+  if (bytes >= least) return bytes;
+  return fail(ErrorCode::out_of_memory,
+              "too little memory to measure with: expected {} to be left, found {} ({})",
+              size_text(4 * least), size_text(limit.bytes), limit.source);
 }
 
 int64_t used_memory(const path& root) {

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <string>
 
+#include "base/result.h"
+
 namespace fathom {
 
 struct MemoryLimit {
@@ -17,6 +19,11 @@ struct MemoryLimit {
 /// Groups that cannot be read do not limit. `root` stands for "/" in tests. Where nothing can be read, 0
 /// bytes.
 MemoryLimit available_memory(const std::filesystem::path& root = "/");
+
+/// Bytes of a buffer that exists only to be measured with: `wanted`, but at most a quarter of what is left,
+/// so that measuring never ends the process. Errors: out_of_memory where that is below `least`. A limit
+/// without a source, which is where nothing can be read, does not limit.
+Result<int64_t> measuring_bytes(int64_t wanted, int64_t least, const MemoryLimit& limit);
 
 /// Memory of this process that the kernel cannot drop, in bytes: RssAnon and RssShmem; 0 where unknown.
 int64_t used_memory(const std::filesystem::path& root = "/");

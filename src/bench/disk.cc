@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -58,9 +59,35 @@ Result<std::filesystem::path> find_file(const std::filesystem::path& path) {
   return largest;
 }
 
+std::string_view type_name(std::filesystem::file_type type) {
+  switch (type) {
+    case std::filesystem::file_type::fifo:
+      return "a pipe";
+    case std::filesystem::file_type::character:
+      return "a character device";
+    case std::filesystem::file_type::block:
+      return "a block device";
+    case std::filesystem::file_type::socket:
+      return "a socket";
+    default:
+      return "something else";
+  }
+}
+
 Result<FileHandle> open_direct(const std::filesystem::path& path) {
+  // Asked before it is opened, too: opening a pipe waits for its other end.
+  std::error_code error;
+  const auto type = std::filesystem::status(path, error).type();
+  if (error) return fail(ErrorCode::io, "{}: {}", path.string(), error.message());
+  if (type != std::filesystem::file_type::regular)
+    return fail(ErrorCode::unsupported, "{}: expected a regular file, found {}", path.string(),
+                type_name(type));
   FileHandle file;
-  file.fd = ::open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
+  file.fd = ::open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC | O_NONBLOCK);
+  if (file.fd < 0 && errno == EINVAL)
+    return fail(ErrorCode::unsupported,
+                "{}: expected a regular file on a disk, found one that cannot be read past the page cache",
+                path.string());
   if (file.fd < 0) return fail(ErrorCode::io, "{}: {}", path.string(), std::strerror(errno));
   struct stat info {};
   if (::fstat(file.fd, &info) != 0) return fail(ErrorCode::io, "{}: {}", path.string(), std::strerror(errno));
@@ -102,9 +129,15 @@ Result<double> read_at(const FileHandle& file, const std::filesystem::path& path
 
 }  // namespace
 
+Result<std::filesystem::path> find_disk_file(const std::filesystem::path& path) {
+  FATHOM_ASSIGN(const std::filesystem::path file, find_file(path));
+  FATHOM_TRY(open_direct(file));
+  return file;
+}
+
 Result<DiskLimits> measure_disk(QuietGate& gate, const Effort& effort, const std::filesystem::path& path) {
   DiskLimits out;
-  FATHOM_ASSIGN(out.file, find_file(path));
+  FATHOM_ASSIGN(out.file, find_disk_file(path));
   FATHOM_ASSIGN(const FileHandle file, open_direct(out.file));
 
   const int64_t piece = std::min(sequential_bytes, file.bytes / large * large);

@@ -14,8 +14,12 @@ struct DiskLimits {
   Rate random;      // reads of 4 KiB per second, many at once
 };
 
-/// Reads `path`, or the largest file in it (or below it) when it is a directory. Errors: io, not_found,
-/// unsupported (too small or full of holes: nothing to measure), cancelled.
+/// `path`, or the largest file in it (or below it) when it is a directory, if it can be measured. Reads
+/// nothing. Errors: io, not_found, unsupported (no regular file, too small or full of holes: nothing to
+/// measure).
+Result<std::filesystem::path> find_disk_file(const std::filesystem::path& path);
+
+/// Reads that file. Errors: those of find_disk_file, cancelled.
 Result<DiskLimits> measure_disk(QuietGate& gate, const Effort& effort, const std::filesystem::path& path);
 
 }  // namespace fathom::bench

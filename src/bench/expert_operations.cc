@@ -74,7 +74,7 @@ class Experts final : public Operation {
         activations_(setup.ops) {}
 
   Status prepare(const OperationSetup& setup) {
-    FATHOM_TRY(experts_.prepare(setup.rotation_bytes));
+    FATHOM_TRY(experts_.prepare(setup.rotation_bytes, setup.cancelled));
     source_.emplace(experts_.routed());
     order_.resize(static_cast<size_t>(setup.num_experts));
     std::iota(order_.begin(), order_.end(), 0);

@@ -2,11 +2,9 @@
 
 #include <sys/mman.h>
 
-#include <fstream>
-#include <limits>
-#include <string>
-
 #include "base/check.h"
+#include "base/memory_limit.h"
+#include "base/size_text.h"
 
 namespace fathom::bench {
 namespace {
@@ -17,6 +15,9 @@ constexpr size_t huge_page = size_t{2} << 20;
 
 Result<HugeMemory> HugeMemory::allocate(int64_t bytes) {
   FATHOM_CHECK_LE(0, bytes);
+  if (const MemoryLimit limit = available_memory(); !limit.source.empty() && bytes > limit.bytes)
+    return fail(ErrorCode::out_of_memory, "cannot allocate {}: only {} are left ({})", size_text(bytes),
+                size_text(limit.bytes), limit.source);
   HugeMemory memory;
   memory.mapped_bytes_ = static_cast<size_t>(bytes) + huge_page;  // room to align
   void* mapping = ::mmap(nullptr, memory.mapped_bytes_, PROT_READ | PROT_WRITE,
@@ -33,16 +34,6 @@ Result<HugeMemory> HugeMemory::allocate(int64_t bytes) {
 
 HugeMemory::~HugeMemory() {
   if (mapping_ != nullptr) ::munmap(mapping_, mapped_bytes_);
-}
-
-int64_t available_memory() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string name; file >> name;) {
-    int64_t kilobytes = 0;
-    if (name == "MemAvailable:" && file >> kilobytes) return kilobytes * 1024;
-    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  return 0;
 }
 
 }  // namespace fathom::bench

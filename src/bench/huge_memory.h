@@ -13,7 +13,8 @@ namespace fathom::bench {
 /// Owned, zeroed, aligned to 2 MiB. Memory is used when it is first written.
 class HugeMemory {
  public:
-  /// Errors: out_of_memory.
+  /// Errors: out_of_memory, also when the machine and its control groups leave less: whoever took it would be
+  /// killed.
   static Result<HugeMemory> allocate(int64_t bytes);
 
   HugeMemory() = default;
@@ -40,8 +41,5 @@ class HugeMemory {
   std::byte* data_ = nullptr;
   int64_t bytes_ = 0;
 };
-
-/// Memory that could be taken now without pushing anything out, in bytes; 0 when the system does not say.
-int64_t available_memory();
 
 }  // namespace fathom::bench

@@ -30,7 +30,7 @@ class WholeLayer final : public Operation {
         activations_(setup.ops) {}
 
   Status prepare(const OperationSetup& setup) {
-    FATHOM_TRY(experts_.prepare(setup.rotation_bytes));
+    FATHOM_TRY(experts_.prepare(setup.rotation_bytes, setup.cancelled));
     const std::vector<float> freqs =
         rope_frequencies({.dim = config_.rope_head_dim, .theta = config_.rope_theta});
     FATHOM_ASSIGN(const TensorRef freqs_ref, activations_.of(DType::f32, {config_.rope_head_dim / 2}, freqs));

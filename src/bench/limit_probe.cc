@@ -20,7 +20,7 @@ constexpr int64_t shares_of_a_thread = 8;
 
 }  // namespace
 
-Result<LimitProbe> LimitProbe::make(const MachineLimits& limits) {
+Result<LimitProbe> LimitProbe::make(const MachineLimits& limits, int64_t most_bytes) {
   LimitProbe out;
   out.limits_ = limits;
   for (const Kernels* kernels : available_kernels()) {
@@ -33,8 +33,9 @@ Result<LimitProbe> LimitProbe::make(const MachineLimits& limits) {
   }
   FATHOM_CHECK(out.reader_ != nullptr && out.multiplier_ != nullptr);
   out.pool_ = std::make_unique<ThreadPool>(limits.threads);
-  FATHOM_ASSIGN(out.memory_,
-                HugeMemory::allocate(limits.threads * pieces_of_a_thread * piece_bytes * num_parts));
+  out.pieces_ =
+      std::clamp<int64_t>(most_bytes / num_parts / piece_bytes, 1, limits.threads * pieces_of_a_thread);
+  FATHOM_ASSIGN(out.memory_, HugeMemory::allocate(out.pieces_ * piece_bytes * num_parts));
   fill_random(out.memory_.data(), out.memory_.bytes(), DType::u8, 1, limits.threads);
   FATHOM_ASSIGN(out.operands_, HugeMemory::allocate(limits.threads * operand_bytes));
   fill_random(out.operands_.data(), out.operands_.bytes(), DType::bf16, 1, limits.threads);
@@ -42,15 +43,14 @@ Result<LimitProbe> LimitProbe::make(const MachineLimits& limits) {
 }
 
 double LimitProbe::bandwidth() {
-  const int64_t pieces = limits_.threads * pieces_of_a_thread;
-  const std::byte* part = memory_.data() + at_ * pieces * piece_bytes;
+  const std::byte* part = memory_.data() + at_ * pieces_ * piece_bytes;
   at_ = (at_ + 1) % num_parts;
   std::atomic<uint64_t> consumed{0};
   const double begin = seconds_now();
-  pool_->parallel_for(pieces, 1, [&](int64_t first, int64_t end) {
+  pool_->parallel_for(pieces_, 1, [&](int64_t first, int64_t end) {
     for (int64_t i = first; i < end; ++i) consumed += reader_->read(part + i * piece_bytes, piece_bytes);
   });
-  return static_cast<double>(pieces * piece_bytes) / (seconds_now() - begin);
+  return static_cast<double>(pieces_ * piece_bytes) / (seconds_now() - begin);
 }
 
 double LimitProbe::products() {

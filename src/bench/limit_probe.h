@@ -16,9 +16,12 @@ namespace fathom::bench {
 
 class LimitProbe {
  public:
-  /// For operations on all threads of `limits`, which also says what multiplies fastest. Errors:
-  /// out_of_memory.
-  static Result<LimitProbe> make(const MachineLimits& limits);
+  /// For operations on all threads of `limits`, which also says what multiplies fastest. Takes at most
+  /// `most_bytes` to read from. Errors: out_of_memory.
+  static Result<LimitProbe> make(const MachineLimits& limits, int64_t most_bytes);
+
+  /// Memory that it reads from, in turn.
+  int64_t buffer_bytes() const { return memory_.bytes(); }
 
   /// What the machine would need for `work` right now, in seconds: for its reading, or, where by `limits`
   /// that takes less, for its products with operands from each core's second-level cache. Takes milliseconds.
@@ -35,6 +38,7 @@ class LimitProbe {
   double fastest_ = 0;   // what the multiplier has reached on all threads, FLOP per second
   HugeMemory memory_;    // to read from, a part in each probe
   HugeMemory operands_;  // of each thread
+  int64_t pieces_ = 0;   // of a part
   int64_t at_ = 0;
 };
 

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t unit = 4096;                          // what read and multiply_streamed take multiples of
 constexpr int64_t max_piece = int64_t{256} << 20;       // read in one sample
+constexpr int64_t slice_bytes = int64_t{64} << 20;      // filled between two looks for an interrupt
 constexpr int64_t streamed_bytes = int64_t{384} << 10;  // fits second-level caches, not first-level ones
 constexpr double target_seconds = 0.01;                 // of a sample of products
 
@@ -22,6 +23,16 @@ int64_t rounded(int64_t bytes) { return bytes / unit * unit; }
 class Limits {
  public:
   Limits(QuietGate& gate, const LimitOptions& options) : gate_(gate), options_(options) {}
+
+  /// Random bytes, a slice at a time: a whole buffer takes too long for an interrupt to wait.
+  Status fill(const HugeMemory& memory) {
+    for (int64_t at = 0; at < memory.bytes(); at += slice_bytes) {
+      if (cancelled()) return fail(ErrorCode::cancelled, "interrupted");
+      fill_random(memory.data() + at, std::min(slice_bytes, memory.bytes() - at), DType::u8,
+                  static_cast<uint64_t>(at / slice_bytes) + 1, options_.threads);
+    }
+    return {};
+  }
 
   Result<Rate> read(const Kernels& kernels, const HugeMemory& memory, int threads) {
     const int64_t piece = rounded(std::min(max_piece, memory.bytes()) / threads);  // of one thread
@@ -73,6 +84,8 @@ class Limits {
  private:
   static constexpr int max_copies = 64;
 
+  bool cancelled() const { return options_.effort.cancelled && options_.effort.cancelled(); }
+
   QuietGate& gate_;
   const LimitOptions& options_;
   std::atomic<uint64_t> consumed_{0};
@@ -110,7 +123,7 @@ Result<MachineLimits> measure_limits(QuietGate& gate, const LimitOptions& option
     // Each thread reads a multiple of the unit at once.
     const int64_t bytes = std::max(rounded(options.buffer_bytes), unit * options.threads);
     FATHOM_ASSIGN(const HugeMemory memory, HugeMemory::allocate(bytes));
-    fill_random(memory.data(), memory.bytes(), DType::u8, 1, options.threads);
+    FATHOM_TRY(limits.fill(memory));
     FATHOM_ASSIGN(out.read_one, limits.read(reader, memory, 1));
     FATHOM_ASSIGN(out.read_all, limits.read(reader, memory, options.threads));
   }

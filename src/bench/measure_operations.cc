@@ -32,6 +32,7 @@ Result<Timed> time_operation(QuietGate& gate, Operation& operation, int64_t rows
   Work work = operation.work(rows);  // may prepare something
   // The first run takes memory and fills caches; the second says how many make a sample.
   FATHOM_TRY(operation.run(rows));
+  if (effort.cancelled && effort.cancelled()) return fail(ErrorCode::cancelled, "interrupted");
   const double begin = seconds_now();
   FATHOM_TRY(operation.run(rows));
   const double once = std::max(seconds_now() - begin, 1e-9);
@@ -64,24 +65,43 @@ bool bound_by_reading(const Work& work, const MachineLimits& limits) {
   return work.bytes / limits.bandwidth() >= work.flop / limits.peak();
 }
 
+Result<std::vector<const OperationSpec*>> choose_operations(const std::vector<OperationSpec>& specs,
+                                                            const std::string& filter,
+                                                            const std::vector<int64_t>& rows) {
+  std::vector<const OperationSpec*> named, chosen;
+  std::vector<std::string> names;
+  for (const OperationSpec& spec : specs) {
+    if (std::find(names.begin(), names.end(), spec.name) == names.end()) names.push_back(spec.name);
+    if (spec.name.find(filter) == std::string::npos) continue;
+    named.push_back(&spec);
+    if (!rows_for(spec, rows).empty()) chosen.push_back(&spec);
+  }
+  if (named.empty())
+    return fail(ErrorCode::invalid_argument,
+                "--filter: expected a part of one of these names, found '{}': {}", filter,
+                fmt::join(names, ", "));
+  if (chosen.empty())
+    return fail(ErrorCode::invalid_argument,
+                "--rows: expected a number of at most {} for {}, found {} at least", named.front()->max_rows,
+                named.front()->name, *std::min_element(rows.begin(), rows.end()));
+  return chosen;
+}
+
 Status measure_operations(QuietGate& gate, const std::vector<OperationSpec>& specs,
                           const OperationsPlan& plan, const LimitNow& limit_now,
                           const std::function<void(std::string_view, int64_t, int64_t)>& step,
                           const std::function<void(OperationResult)>& done) {
-  std::vector<const OperationSpec*> chosen;
+  FATHOM_ASSIGN(const std::vector<const OperationSpec*> chosen,
+                choose_operations(specs, plan.filter, plan.rows));
   int64_t total = 0;
-  for (const OperationSpec& spec : specs) {
-    const auto count = static_cast<int64_t>(rows_for(spec, plan.rows).size());
-    if (spec.name.find(plan.filter) == std::string::npos || count == 0) continue;
-    chosen.push_back(&spec);
-    total += count;
-  }
+  for (const OperationSpec* spec : chosen) total += static_cast<int64_t>(rows_for(*spec, plan.rows).size());
   int64_t number = 0;
   for (const OperationSpec* spec : chosen) {
     if (plan.effort.cancelled && plan.effort.cancelled()) return fail(ErrorCode::cancelled, "interrupted");
     const std::vector<int64_t> rows = rows_for(*spec, plan.rows);
     step(spec->name, number, total);
     OperationSetup setup = plan.setup;
+    setup.cancelled = plan.effort.cancelled;
     setup.max_rows = *std::max_element(rows.begin(), rows.end());
     FATHOM_ASSIGN(const std::unique_ptr<Operation> operation, spec->make(setup));
     for (int64_t r : rows) {

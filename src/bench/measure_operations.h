@@ -39,9 +39,15 @@ struct OperationsPlan {
   Effort effort;       // for each operation and number of rows
 };
 
+/// Those with `filter` in their name that mean something at any of `rows`, in order. Errors:
+/// invalid_argument where there are none, with the names that there are.
+Result<std::vector<const OperationSpec*>> choose_operations(const std::vector<OperationSpec>& specs,
+                                                            const std::string& filter,
+                                                            const std::vector<int64_t>& rows);
+
 /// The operations that `plan` chooses, `limit_now` called before and after every sample. `step` is told what
-/// comes, the number of it and of how many; `done` gets every result at once. Errors: those of the
-/// operations, and cancelled.
+/// comes, the number of it and of how many; `done` gets every result at once. Errors: those of
+/// choose_operations and of the operations, and cancelled.
 Status measure_operations(QuietGate& gate, const std::vector<OperationSpec>& specs,
                           const OperationsPlan& plan, const LimitNow& limit_now,
                           const std::function<void(std::string_view, int64_t, int64_t)>& step,

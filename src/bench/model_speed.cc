@@ -34,7 +34,8 @@ double bytes_of_step(const ModelConfig& config) {
 
 class ModelRun {
  public:
-  ModelRun(const Model& model, Workspace workspace) : model_(model), workspace_(std::move(workspace)) {}
+  ModelRun(const Model& model, Workspace workspace, std::function<bool()> cancelled)
+      : model_(model), workspace_(std::move(workspace)), cancelled_(std::move(cancelled)) {}
 
   /// A new sequence takes `num_tokens` random tokens; seconds.
   Result<double> prefill(int64_t num_tokens) {
@@ -53,30 +54,41 @@ class ModelRun {
     std::vector<int32_t> ids(static_cast<size_t>(num_tokens));
     std::uniform_int_distribution<int32_t> any(0, static_cast<int32_t>(model_.config().vocab_size - 1));
     for (int32_t& id : ids) id = any(random_);
-    const SequenceRows rows{&*sequence_, ids, 1};
     const double begin = seconds_now();
-    FATHOM_TRY(model_.forward(workspace_, std::span(&rows, 1)));
+    for (std::span<const int32_t> rest = ids; !rest.empty();) {
+      if (cancelled_ && cancelled_()) return fail(ErrorCode::cancelled, "interrupted");
+      const auto chunk = rest.first(std::min(rest.size(), static_cast<size_t>(workspace_.max_rows())));
+      rest = rest.subspan(chunk.size());
+      const SequenceRows rows{&*sequence_, chunk, rest.empty() ? 1 : 0};
+      FATHOM_TRY(model_.forward(workspace_, std::span(&rows, 1)));
+    }
     return seconds_now() - begin;
   }
 
   const Model& model_;
   Workspace workspace_;
+  std::function<bool()> cancelled_;
   std::optional<Sequence> sequence_;
   std::mt19937_64 random_{1};
 };
 
 }  // namespace
 
+Status check_prompt_tokens(const ModelConfig& config, int64_t prompt_tokens) {
+  if (prompt_tokens < config.max_seq_len) return {};
+  return fail(ErrorCode::invalid_argument,
+              "--prompt-tokens: expected fewer than the model's context of {}, found {}", config.max_seq_len,
+              prompt_tokens);
+}
+
 Result<ModelSpeed> measure_model(QuietGate& gate, const Model& model, const ModelSpeedOptions& options,
                                  const std::function<void(std::string_view)>& step) {
-  if (options.prompt_tokens >= model.config().max_seq_len)
-    return fail(ErrorCode::invalid_argument, "{} tokens of prompt: expected fewer than the context of {}",
-                options.prompt_tokens, model.config().max_seq_len);
+  FATHOM_TRY(check_prompt_tokens(model.config(), options.prompt_tokens));
   ModelSpeed out;
   out.prompt_tokens = options.prompt_tokens;
   out.decode_bytes = bytes_of_step(model.config());
   FATHOM_ASSIGN(Workspace workspace, model.new_workspace(options.chunk_rows));
-  ModelRun run(model, std::move(workspace));
+  ModelRun run(model, std::move(workspace), options.effort.cancelled);
   step("prefill");
   FATHOM_TRY(run.prefill(1));  // takes working memory
   FATHOM_ASSIGN(const Summary prefill,

@@ -12,7 +12,7 @@ namespace fathom::bench {
 struct ModelSpeedOptions {
   int64_t prompt_tokens = 512;  // at least 1
   int64_t chunk_rows = 128;     // rows of the prompt that are computed at once
-  Effort effort;                // for prefill, and again for decode
+  Effort effort;                // for prefill, and again for decode; an interrupt waits for a chunk
 };
 
 struct ModelSpeed {
@@ -24,8 +24,11 @@ struct ModelSpeed {
   double decode_bytes = 0;
 };
 
+/// Errors: invalid_argument where prompt and a token of answer do not fit the model's context.
+Status check_prompt_tokens(const ModelConfig& config, int64_t prompt_tokens);
+
 /// With random token ids: what they are changes no speed but that of experts in a cache. Errors:
-/// invalid_argument (a prompt longer than the model's context), those of Model::forward, cancelled.
+/// those of check_prompt_tokens and of Model::forward, cancelled.
 Result<ModelSpeed> measure_model(QuietGate& gate, const Model& model, const ModelSpeedOptions& options,
                                  const std::function<void(std::string_view)>& step);
 

@@ -33,10 +33,11 @@ class Operation {
 struct OperationSetup {
   const ModelConfig& config;
   Ops& ops;
-  int threads = 1;             // to make random data with
-  int64_t max_rows = 1;        // of any run
-  int64_t num_experts = 0;     // routed ones in memory, at least n_activated_experts
-  int64_t rotation_bytes = 0;  // copies together take so much
+  int threads = 1;                       // to make random data with
+  int64_t max_rows = 1;                  // of any run
+  int64_t num_experts = 0;               // routed ones in memory, at least n_activated_experts
+  int64_t rotation_bytes = 0;            // copies together take so much
+  std::function<bool()> cancelled = {};  // asked while random data is made; may be empty
 };
 
 using OperationPtr = Result<std::unique_ptr<Operation>>;
@@ -45,7 +46,7 @@ struct OperationSpec {
   std::string name;      // "wq_a", as the checkpoint or ops/ops.h has it
   std::string shape;     // "fp8 [1280, 5120]"
   int64_t max_rows = 0;  // beyond it the operation means nothing; 0: any number
-  std::function<OperationPtr(const OperationSetup&)> make;  // errors: out_of_memory
+  std::function<OperationPtr(const OperationSetup&)> make;  // errors: out_of_memory, cancelled
 };
 
 // Each family adds its own; the order is that of a table.

@@ -11,7 +11,7 @@
 namespace fathom::bench {
 namespace {
 
-constexpr int num_calibration_probes = 48;
+constexpr size_t num_calibration_probes = 48;
 constexpr double pause_seconds = 0.02;  // between probes while someone else is at work
 // Even a machine that loses nothing measures a little unevenly; and whatever the machine, a fifth is a loss.
 constexpr double min_tolerance = 0.03;
@@ -36,9 +36,10 @@ GateClock real_clock(int threads) {
           .probe = [threads] { return run_together(threads, [](int) { spin(); }); }};
 }
 
-QuietGate::QuietGate(GateClock clock) : clock_(std::move(clock)) {
-  std::vector<double> probes;
-  for (int i = 0; i < num_calibration_probes; ++i) probes.push_back(clock_.probe());
+QuietGate::QuietGate(GateClock clock, std::function<bool()> cancelled)
+    : clock_(std::move(clock)), cancelled_(std::move(cancelled)) {
+  std::vector<double> probes = {clock_.probe()};
+  while (probes.size() < num_calibration_probes && !this->cancelled()) probes.push_back(clock_.probe());
   baseline_ = *std::min_element(probes.begin(), probes.end());
   // A quarter of the time even a shared machine is quiet; twice that spread takes in the rest of quiet.
   const double spread = quantile(probes, 0.25) / baseline_ - 1;
@@ -56,6 +57,7 @@ bool QuietGate::quiet() { return probe() <= baseline_ * (1 + tolerance_); }
 bool QuietGate::wait(double seconds) {
   const double end = clock_.now() + seconds;
   for (;;) {
+    if (cancelled()) return false;
     if (quiet()) return true;
     if (clock_.now() >= end) return false;
     clock_.sleep(pause_seconds);
@@ -67,12 +69,14 @@ Result<Summary> measure(QuietGate& gate, const Effort& effort, const std::functi
   int clean = 0;
   bool quiet_before = false;
   const double end = gate.now() + effort.seconds;
+  const auto cancelled = [&] { return effort.cancelled && effort.cancelled(); };
   while (clean < effort.clean_samples &&
          (gate.now() < end || static_cast<int>(samples.size()) < effort.min_samples)) {
-    if (effort.cancelled && effort.cancelled()) return fail(ErrorCode::cancelled, "interrupted");
+    if (cancelled()) return fail(ErrorCode::cancelled, "interrupted");
     // The probe after one sample is the probe before the next.
     if (!quiet_before)
       quiet_before = gate.wait(std::max(0.0, std::min(end - gate.now(), effort.seconds / 4)));
+    if (cancelled()) return fail(ErrorCode::cancelled, "interrupted");  // while it waited
     FATHOM_ASSIGN(const double seconds, run());
     const bool quiet_after = gate.quiet();
     samples.push_back({seconds, quiet_before && quiet_after});

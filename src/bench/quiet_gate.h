@@ -27,8 +27,9 @@ GateClock real_clock(int threads);
 
 class QuietGate {
  public:
-  /// Probes a few dozen times to learn what quiet is.
-  explicit QuietGate(GateClock clock);
+  /// Probes a few dozen times to learn what quiet is. `cancelled` is asked before every probe, in wait() too,
+  /// and may be empty; a gate that was cancelled knows little and waits no more.
+  explicit QuietGate(GateClock clock, std::function<bool()> cancelled = {});
 
   /// Probes once.
   bool quiet();
@@ -42,8 +43,10 @@ class QuietGate {
 
  private:
   double probe();
+  bool cancelled() const { return cancelled_ && cancelled_(); }
 
   GateClock clock_;
+  std::function<bool()> cancelled_;
   double baseline_ = 0;
   double tolerance_ = 0;
 };
@@ -53,7 +56,7 @@ struct Effort {
   double seconds = 0.5;  // in all, waiting for quiet included; a sample that has begun is finished
   int clean_samples = 9;
   int min_samples = 3;
-  std::function<bool()> cancelled;  // asked before every sample; may be empty
+  std::function<bool()> cancelled;  // asked before every sample and its wait; may be empty
 };
 
 /// Calls `run`, which gives the seconds of one sample, as often as `effort` says, each time between two

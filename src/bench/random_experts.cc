@@ -2,10 +2,11 @@
 
 namespace fathom::bench {
 
-Status RandomExperts::prepare(int64_t rotation_bytes) {
+Status RandomExperts::prepare(int64_t rotation_bytes, const std::function<bool()>& cancelled) {
   const int64_t inter = config_.moe_inter_dim;
   const int64_t dim = config_.dim;
   for (int64_t i = 0; i < num_routed_; ++i) {
+    if (cancelled && cancelled()) return fail(ErrorCode::cancelled, "interrupted");
     ExpertWeights expert;
     FATHOM_ASSIGN(expert.w1, store_.fp4(inter, dim));
     FATHOM_ASSIGN(expert.w3, store_.fp4(inter, dim));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "base/result.h"
@@ -15,8 +16,9 @@ class RandomExperts {
   RandomExperts(const ModelConfig& config, int64_t num_routed, int threads)
       : config_(config), num_routed_(num_routed), store_(threads) {}
 
-  /// Copies of the shared expert together take `rotation_bytes`. Errors: out_of_memory.
-  Status prepare(int64_t rotation_bytes);
+  /// Copies of the shared expert together take `rotation_bytes`. `cancelled` is asked before every expert,
+  /// and may be empty. Errors: out_of_memory, cancelled.
+  Status prepare(int64_t rotation_bytes, const std::function<bool()>& cancelled);
 
   const std::vector<ExpertWeights>& routed() const { return routed_; }
   /// Copy `i`, of any number.

@@ -25,7 +25,7 @@ int finish(const Surroundings& surroundings, Status status) {
   if (status && !flushed) status = flushed;
   if (status) return exit_ok;
   report(surroundings, status.error().message);
-  return exit_failure;
+  return status.error().code == ErrorCode::cancelled ? exit_interrupted : exit_failure;
 }
 
 struct NotYet {

@@ -5,11 +5,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
+#include <vector>
 
+#include "base/memory_limit.h"
 #include "base/threads.h"
-#include "bench/huge_memory.h"
 #include "bench/limit_probe.h"
 #include "bench/random_experts.h"
 #include "bench/released_config.h"
@@ -26,6 +28,7 @@ namespace {
 constexpr int64_t read_bytes = int64_t{1} << 30;        // to measure reading with
 constexpr int64_t rotation_bytes = int64_t{512} << 20;  // copies of a weight together
 constexpr int64_t min_experts = 24;
+constexpr int64_t min_measuring_bytes = int64_t{64} << 20;  // below it, caches would be measured
 
 struct Flags {
   BackendFlags backend;
@@ -41,7 +44,7 @@ struct Flags {
   bool no_operations = false;
   bool json = false;
 
-  void check() {
+  void check(const CLI::App& command) {
     constexpr int64_t max_rows = 4096;
     for (size_t begin = 0; begin <= rows_text.size();) {
       const size_t end = std::min(rows_text.find(',', begin), rows_text.size());
@@ -53,9 +56,9 @@ struct Flags {
       rows.push_back(*number);
       begin = end + 1;
     }
-    if (no_operations && filter)
-      throw CLI::ValidationError("--filter",
-                                 "expected without --no-operations, which leaves nothing to choose");
+    for (const char* flag : {"--filter", "--rows", "--shapes", "--experts"})
+      if (no_operations && command.count(flag) > 0)
+        throw CLI::ValidationError(flag, "expected without --no-operations, which leaves nothing to choose");
   }
 };
 
@@ -64,10 +67,10 @@ class Bench {
   Bench(const Flags& flags, const Surroundings& surroundings)
       : flags_(flags),
         surroundings_(surroundings),
-        gate_(bench::real_clock(flags.backend.threads)),
         effort_{.seconds = flags.seconds, .cancelled = interrupted} {}
 
   Status run() {
+    FATHOM_TRY(prepare());
     Status status = measure_all();
     (void)show_count(surroundings_, "");
     // What was measured before an error is not lost.
@@ -77,8 +80,35 @@ class Bench {
   }
 
  private:
+  // All that can be wrong with the flags, before the minutes that measuring takes.
+  Status prepare() {
+    FATHOM_ASSIGN(read_bytes_, measuring_bytes(read_bytes, min_measuring_bytes, available_memory()));
+    if (!flags_.disk.empty()) FATHOM_TRY(bench::find_disk_file(flags_.disk));
+    if (!flags_.no_operations) FATHOM_TRY(prepare_operations());
+    if (flags_.model.empty()) return {};
+    // Not kept: nothing is to lie in memory while the machine is measured.
+    const std::unique_ptr<Ops> ops = make_ops(flags_.backend);
+    FATHOM_ASSIGN(const std::unique_ptr<Model> model, Model::load(flags_.model, *ops));
+    return bench::check_prompt_tokens(model->config(), flags_.prompt_tokens);
+  }
+
+  Status prepare_operations() {
+    config_ = bench::released_config();
+    if (!flags_.shapes.empty()) {
+      FATHOM_ASSIGN(config_, load_config(flags_.shapes));
+    }
+    specs_ = bench::operation_specs(config_);
+    FATHOM_TRY(bench::choose_operations(specs_, flags_.filter.value_or(""), flags_.rows));
+    const int64_t least = config_.n_activated_experts;
+    if (flags_.experts == 0 || (flags_.experts >= least && flags_.experts <= config_.n_routed_experts))
+      return {};
+    return fail(ErrorCode::invalid_argument, "--experts: expected {} to {} for these shapes, found {}", least,
+                config_.n_routed_experts, flags_.experts);
+  }
+
   Status measure_all() {
-    json_["quiet"] = {{"baseline_seconds", gate_.baseline()}, {"tolerance", gate_.tolerance()}};
+    gate_.emplace(bench::real_clock(flags_.backend.threads), interrupted);
+    json_["quiet"] = {{"baseline_seconds", gate_->baseline()}, {"tolerance", gate_->tolerance()}};
     FATHOM_TRY(limits());
     if (!flags_.disk.empty()) FATHOM_TRY(disk());
     if (!flags_.no_operations) FATHOM_TRY(operations());
@@ -87,34 +117,29 @@ class Bench {
   }
 
   Status limits() {
-    const int64_t available = bench::available_memory();
-    const int64_t bytes = available > 0 ? std::min(read_bytes, available / 4) : read_bytes;
-    FATHOM_ASSIGN(limits_,
-                  bench::measure_limits(
-                      gate_, {.threads = flags_.backend.threads, .buffer_bytes = bytes, .effort = effort_},
-                      [this](std::string_view what) { show(fmt::format("limits: {}", what)); }));
+    FATHOM_ASSIGN(
+        limits_,
+        bench::measure_limits(
+            *gate_, {.threads = flags_.backend.threads, .buffer_bytes = read_bytes_, .effort = effort_},
+            [this](std::string_view what) { show(fmt::format("limits: {}", what)); }));
     json_["limits"] = bench::limits_json(limits_);
     return print(bench::limits_text(limits_));
   }
 
   Status disk() {
     show("disk");
-    FATHOM_ASSIGN(const bench::DiskLimits disk, bench::measure_disk(gate_, effort_, flags_.disk));
+    FATHOM_ASSIGN(const bench::DiskLimits disk, bench::measure_disk(*gate_, effort_, flags_.disk));
     json_["disk"] = bench::disk_json(disk);
     return print("\n" + bench::disk_text(disk));
   }
 
   Status operations() {
-    ModelConfig config = bench::released_config();
-    if (!flags_.shapes.empty()) {
-      FATHOM_ASSIGN(config, load_config(flags_.shapes));
-    }
     const std::unique_ptr<Ops> ops = make_ops(flags_.backend);
-    const bench::OperationsPlan plan{.setup = {.config = config,
+    const bench::OperationsPlan plan{.setup = {.config = config_,
                                                .ops = *ops,
                                                .threads = flags_.backend.threads,
-                                               .num_experts = num_experts(config),
-                                               .rotation_bytes = rotation_bytes},
+                                               .num_experts = num_experts(),
+                                               .rotation_bytes = part_of_memory(rotation_bytes, 8)},
                                      .rows = flags_.rows,
                                      .filter = flags_.filter.value_or(""),
                                      .effort = effort_};
@@ -123,10 +148,10 @@ class Bench {
     json_["operations"] = Json::array();
     FATHOM_TRY(print("\n" + bench::operations_heading(ops->name(), limits_)));
     Status printed;
-    FATHOM_ASSIGN(bench::LimitProbe probe, bench::LimitProbe::make(limits_));
+    FATHOM_ASSIGN(bench::LimitProbe probe,
+                  bench::LimitProbe::make(limits_, part_of_memory(std::numeric_limits<int64_t>::max(), 4)));
     FATHOM_TRY(bench::measure_operations(
-        gate_, bench::operation_specs(config), plan,
-        [&](const bench::Work& work) { return probe.seconds_for(work); },
+        *gate_, specs_, plan, [&](const bench::Work& work) { return probe.seconds_for(work); },
         [this](std::string_view what, int64_t number, int64_t total) {
           show(fmt::format("{} of {}: {}", number + 1, total, what));
         },
@@ -137,11 +162,17 @@ class Bench {
     return printed;
   }
 
+  // At most `wanted`, and one part in `parts` of what is left now, so that all that an operation needs fits.
+  static int64_t part_of_memory(int64_t wanted, int64_t parts) {
+    const MemoryLimit limit = available_memory();
+    return limit.source.empty() ? wanted : std::min(wanted, limit.bytes / parts);
+  }
+
   // All of the layer's if a third of the memory takes them; at least as many as no cache holds.
-  int64_t num_experts(const ModelConfig& config) const {
-    const int64_t fitting = bench::available_memory() / 3 / bench::RandomExperts::bytes_of_one(config);
+  int64_t num_experts() const {
+    const int64_t fitting = available_memory().bytes / 3 / bench::RandomExperts::bytes_of_one(config_);
     const int64_t wanted = flags_.experts > 0 ? flags_.experts : std::max(fitting, min_experts);
-    return std::clamp(wanted, config.n_activated_experts, config.n_routed_experts);
+    return std::clamp(wanted, config_.n_activated_experts, config_.n_routed_experts);
   }
 
   Status model() {
@@ -150,7 +181,7 @@ class Bench {
     FATHOM_ASSIGN(const std::unique_ptr<Model> model, Model::load(flags_.model, *ops));
     FATHOM_ASSIGN(const bench::ModelSpeed speed,
                   bench::measure_model(
-                      gate_, *model,
+                      *gate_, *model,
                       {.prompt_tokens = flags_.prompt_tokens, .chunk_rows = prefill_rows, .effort = effort_},
                       [this](std::string_view what) { show(fmt::format("model: {}", what)); }));
     json_["model"] = bench::model_json(speed, limits_);
@@ -169,7 +200,10 @@ class Bench {
 
   const Flags& flags_;
   const Surroundings& surroundings_;
-  bench::QuietGate gate_;
+  int64_t read_bytes_ = 0;  // to measure reading with
+  ModelConfig config_;      // of the operations
+  std::vector<bench::OperationSpec> specs_;
+  std::optional<bench::QuietGate> gate_;
   bench::Effort effort_;
   bench::MachineLimits limits_;
   Json json_ = Json::object();
@@ -210,21 +244,22 @@ void add_bench(CLI::App& app, Action& chosen) {
                    "Take the shapes of this model directory's config.json instead of the released ones")
       ->type_name("DIR");
   command
-      ->add_option(
-          "--experts", flags->experts,
-          "Routed experts to have in memory; default: a layer's, if a third of the memory takes them")
+      ->add_option("--experts", flags->experts,
+                   "Routed experts to have in memory, at most a layer's; default: those, if a third of the "
+                   "memory takes "
+                   "them")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->type_name("N");
   command->add_option("--seconds", flags->seconds, "Time for each figure")
-      ->check(CLI::Range(1e-3, 3600.0))
+      ->check(number_check(1e-3, 3600))
       ->capture_default_str();
   command
       ->add_option("--disk", flags->disk,
-                   "Also read this file, or the largest one in this directory, past the page cache")
+                   "Also read this regular file, or the largest one in this directory, past the page cache")
       ->type_name("PATH");
   command->add_flag("--json", flags->json, "Write one JSON object");
-  command->callback([flags, &chosen] {
-    flags->check();
+  command->callback([flags, command, &chosen] {
+    flags->check(*command);
     chosen = [flags](const Surroundings& surroundings) { return run(*flags, surroundings); };
   });
 }

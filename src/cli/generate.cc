@@ -1,5 +1,7 @@
 // fathom generate: one prompt, one answer.
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
@@ -101,6 +103,14 @@ Json report(const Flags& flags, const Model& model, const GenerateRequest& reque
   return out;
 }
 
+// A failed write to standard error has nowhere to be reported.
+void remark_on_full_context(const Surroundings& surroundings, const Model& model) {
+  const std::string line =
+      fmt::format("fathom: the answer ends because the context of {} positions is full (--context)\n",
+                  model.config().max_seq_len);
+  if (surroundings.err.write(line)) (void)surroundings.err.flush();
+}
+
 // Shows a continued text as it comes, and ends its last line.
 class TextPrinter {
  public:
@@ -157,6 +167,7 @@ Status run(const Flags& flags, const Surroundings& surroundings) {
     FATHOM_TRY(flags.chat ? answer.finish() : plain.finish());
   }
   remark_on_drafting(surroundings, generation.drafts);
+  if (generation.reason == FinishReason::context_full) remark_on_full_context(surroundings, model);
   if (generation.reason == FinishReason::cancelled) return fail(ErrorCode::cancelled, "interrupted");
   return {};
 }

@@ -16,6 +16,7 @@
 #include "cli/json_lines.h"
 #include "cli/loaded_model.h"
 #include "cli/memory_report.h"
+#include "cli/signals.h"
 #include "model/config.h"
 #include "model/manifest.h"
 #include "model/sequence.h"
@@ -28,6 +29,8 @@ namespace fathom {
 namespace {
 
 constexpr std::array<int64_t, 5> context_lengths = {4096, 32768, 131072, 524288, 1048576};
+
+constexpr double max_gigabytes = 1e9;  // of a bandwidth: more would not fit the report
 
 struct GroupTotal {
   int64_t tensors = 0;
@@ -48,6 +51,7 @@ struct Flags {
   std::filesystem::path directory;
   bool json = false;
   std::optional<int64_t> memory;
+  bool mapped = false;
   double disk_gigabytes = 0, memory_gigabytes = 0;  // a second; 0: to be measured
 };
 
@@ -128,8 +132,10 @@ Status foresee_memory(const Flags& flags, Report& report) {
   options.budget = budget.bytes;
   options.max_rows = prefill_rows;
   FATHOM_ASSIGN(const auto tiers, MemoryTiers::open(report.config, checkpoint, tensors, options));
-  const Bandwidths given{flags.memory_gigabytes * 1e9, flags.disk_gigabytes * 1e9};
-  FATHOM_ASSIGN(const Bandwidths bandwidths, measure_bandwidths(*tiers, given, available_processors()));
+  const Bandwidths given{.memory = flags.memory_gigabytes * 1e9, .disk = flags.disk_gigabytes * 1e9};
+  FATHOM_ASSIGN(const Bandwidths bandwidths,
+                measure_bandwidths(*tiers, given,
+                                   {available_processors(), available_memory(), /*cancelled=*/interrupted}));
   auto forecast = forecast_memory(report.config, tiers->needs(), budget, bandwidths);
   if (forecast)
     report.memory = std::move(*forecast);
@@ -144,8 +150,12 @@ Result<Report> examine(const Flags& flags) {
   FATHOM_ASSIGN(report.config, load_config(directory));
   report.drafting = report.config.n_mtp_layers > 0;
   check_tokenizer(directory, report);
+  if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
   check_weights(directory, make_manifest(report.config), report);
-  if (report.has_weights && report.problems.empty()) FATHOM_TRY(foresee_memory(flags, report));
+  if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
+  // Mapped weights have no plan to foresee: the kernel decides what stays in memory.
+  if (report.has_weights && report.problems.empty() && !flags.mapped)
+    FATHOM_TRY(foresee_memory(flags, report));
   return report;
 }
 
@@ -243,6 +253,7 @@ std::string to_text(const Report& report) {
 
 Status run(const Flags& flags, const Surroundings& surroundings) {
   FATHOM_ASSIGN(const Report report, examine(flags));
+  if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
   FATHOM_TRY(surroundings.out.write(flags.json ? json_line(to_json(report)) : to_text(report)));
   if (report.problems.empty()) return {};
   return fail(ErrorCode::format, "{}: this model cannot run: {} found", flags.directory.string(),
@@ -259,9 +270,9 @@ void add_inspect(CLI::App& app, Action& chosen) {
       ->required()
       ->type_name("DIR");
   command->add_flag("--json", flags->json, "Write one JSON object");
-  add_memory_flag(*command, flags->memory, nullptr);
+  add_memory_flag(*command, flags->memory, flags->mapped);
   const auto bandwidth = [&](const char* name, double& value, const char* help) {
-    command->add_option(name, value, help)->check(CLI::PositiveNumber)->type_name("GB/S");
+    command->add_option(name, value, help)->check(number_check(0, max_gigabytes))->type_name("GB/S");
   };
   bandwidth("--disk-bandwidth", flags->disk_gigabytes, "Bandwidth to reckon with; default: it is measured");
   bandwidth("--memory-bandwidth", flags->memory_gigabytes,

@@ -46,7 +46,7 @@ Result<LoadedModel> load_model(const ModelFlags& flags, bool drafting, const Sur
   LoadedModel loaded;
   loaded.ops = make_ops(flags);
   if (flags.mapped) {
-    FATHOM_ASSIGN(loaded.model, Model::load(flags.directory, *loaded.ops));
+    FATHOM_ASSIGN(loaded.model, Model::load(flags.directory, *loaded.ops, {}, flags.context));
   } else {
     FATHOM_ASSIGN(loaded.model, load_within_budget(flags, drafting, *loaded.ops, surroundings));
   }

@@ -68,14 +68,18 @@ Status compute(const Flags& flags, const LoadedModel& loaded, Computation& out) 
 
   std::span<const int32_t> rest = flags.ids;
   for (const int64_t size : chunks) {
-    const auto ids = rest.first(std::min(static_cast<size_t>(size), rest.size()));
-    if (ids.empty()) break;
-    if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
-    const SequenceRows rows{&sequence, ids, static_cast<int64_t>(ids.size())};
-    FATHOM_ASSIGN(const Logits part,
-                  model.forward(workspace, std::span(&rows, 1), flags.trace ? &out.trace : nullptr));
-    out.logits.values.insert(out.logits.values.end(), part.values.begin(), part.values.end());
-    rest = rest.subspan(ids.size());
+    auto chunk = rest.first(std::min(static_cast<size_t>(size), rest.size()));
+    rest = rest.subspan(chunk.size());
+    // Cut where the model would cut it, to look for an interrupt in between.
+    while (!chunk.empty()) {
+      if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
+      const auto ids = chunk.first(std::min(static_cast<size_t>(prefill_rows), chunk.size()));
+      chunk = chunk.subspan(ids.size());
+      const SequenceRows rows{&sequence, ids, static_cast<int64_t>(ids.size())};
+      FATHOM_ASSIGN(const Logits part,
+                    model.forward(workspace, std::span(&rows, 1), flags.trace ? &out.trace : nullptr));
+      out.logits.values.insert(out.logits.values.end(), part.values.begin(), part.values.end());
+    }
   }
 
   int32_t next = argmax(out.logits.row(out.logits.rows() - 1));
@@ -87,6 +91,8 @@ Status compute(const Flags& flags, const LoadedModel& loaded, Computation& out) 
     FATHOM_ASSIGN(const Logits step, model.forward(workspace, std::span(&row, 1)));
     next = argmax(step.row(0));
   }
+  // The last pass may have been long, and whoever interrupted it expects no file.
+  if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
   return {};
 }
 

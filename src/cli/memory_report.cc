@@ -7,7 +7,6 @@
 #include <deque>
 #include <filesystem>
 
-#include "base/memory_limit.h"
 #include "base/size_text.h"
 #include "base/threads.h"
 
@@ -20,16 +19,26 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+Status go_on(const MeasureOptions& options) {
+  if (options.cancelled && options.cancelled()) return fail(ErrorCode::cancelled, "interrupted");
+  return {};
+}
+
 // Reads a block that no cache holds, over and over for a moment.
-Result<double> measure_memory(int threads) {
-  constexpr int64_t block = int64_t{256} << 20;
+Result<double> measure_memory(const MeasureOptions& options, int64_t bytes) {
+  constexpr int64_t slice = int64_t{64} << 20;
   constexpr double long_enough = 0.3;
+  const int64_t block = bytes / slice * slice;
   FATHOM_ASSIGN(const HugeBuffer buffer, HugeBuffer::allocate(block));
-  std::memset(buffer.data(), 1, static_cast<size_t>(block));
-  ThreadPool pool(threads);
+  for (int64_t at = 0; at < block; at += slice) {
+    FATHOM_TRY(go_on(options));
+    std::memset(buffer.data() + at, 1, static_cast<size_t>(slice));
+  }
+  ThreadPool pool(options.threads);
   std::atomic<uint64_t> total{0};
   double best = 0;
   for (const auto begin = Clock::now(); seconds_since(begin) < long_enough;) {
+    FATHOM_TRY(go_on(options));
     const auto start = Clock::now();
     pool.parallel_for(block / 64, int64_t{1} << 14, [&](int64_t first, int64_t last) {
       const auto* words = reinterpret_cast<const uint64_t*>(buffer.data());
@@ -47,9 +56,10 @@ Result<double> measure_memory(int threads) {
 }
 
 // Reads pieces from all over the shards, several at a time, for a moment.
-Result<double> measure_disk(MemoryTiers& tiers) {
-  constexpr uint64_t piece = uint64_t{4} << 20;
-  constexpr size_t at_once = 8;
+constexpr uint64_t piece = uint64_t{4} << 20;
+constexpr size_t at_once = 8;
+
+Result<double> measure_disk(MemoryTiers& tiers, const MeasureOptions& options) {
   constexpr double long_enough = 1;
   struct Spot {
     const DirectFile* file;
@@ -72,6 +82,7 @@ Result<double> measure_disk(MemoryTiers& tiers) {
   const auto begin = Clock::now();
   for (size_t i = 0; (status && i < spots.size() && seconds_since(begin) < long_enough) || !under_way.empty();
        ++i) {
+    if (status) status = go_on(options);
     if (status && i < spots.size() && seconds_since(begin) < long_enough) {
       const Spot& spot = spots[spots.size() % stride == 0 ? i : i * stride % spots.size()];
       const ReadRequest request{spot.file, spot.offset, spot.bytes, memory.data() + i % at_once * piece};
@@ -87,28 +98,48 @@ Result<double> measure_disk(MemoryTiers& tiers) {
   return static_cast<double>(bytes) / seconds_since(begin);
 }
 
-std::string rate_text(double bytes) { return size_text(static_cast<int64_t>(bytes)) + "/s"; }
+std::string rate_text(double bytes) {
+  if (bytes <= 0) return "not measured";
+  return size_text(static_cast<int64_t>(bytes)) + "/s";
+}
 
 }  // namespace
 
 MemoryBudget memory_budget(const std::optional<int64_t>& given) {
   if (given) return {*given, "--memory"};
   const MemoryLimit limit = available_memory();
-  return {used_memory() + limit.bytes - memory_headroom(limit.bytes), limit.source};
+  const int64_t left = used_memory() + limit.bytes - memory_headroom(limit.bytes);
+  return {std::max<int64_t>(left, 0), limit.source};
 }
 
-Result<Bandwidths> measure_bandwidths(MemoryTiers& tiers, const Bandwidths& given, int threads) {
+Result<Bandwidths> measure_bandwidths(MemoryTiers& tiers, const Bandwidths& given,
+                                      const MeasureOptions& options) {
+  constexpr int64_t most = int64_t{256} << 20;
+  constexpr int64_t least = int64_t{64} << 20;  // below it, caches would be measured
+  constexpr auto disk_bytes = static_cast<int64_t>(at_once * piece);
   Bandwidths b = given;
+  const auto give_up = [&b](const Error& error, std::string_view flag) {
+    b.problem += fmt::format("{}{}; {} can say it", b.problem.empty() ? "" : "; ", error.message, flag);
+  };
   if (b.memory <= 0) {
-    FATHOM_ASSIGN(b.memory, measure_memory(threads));
+    const auto bytes = measuring_bytes(most, least, options.left);
+    if (!bytes) give_up(bytes.error(), "--memory-bandwidth");
+    if (bytes) {
+      FATHOM_ASSIGN(b.memory, measure_memory(options, *bytes));
+    }
   }
   if (b.disk <= 0) {
-    FATHOM_ASSIGN(b.disk, measure_disk(tiers));
+    const auto bytes = measuring_bytes(disk_bytes, disk_bytes, options.left);
+    if (!bytes) give_up(bytes.error(), "--disk-bandwidth");
+    if (bytes) {
+      FATHOM_ASSIGN(b.disk, measure_disk(tiers, options));
+    }
   }
   return b;
 }
 
 double MemoryForecast::tokens_per_second(double disk_bytes) const {
+  if (bandwidths.memory <= 0 || bandwidths.disk <= 0) return 0;
   const double seconds = std::max(memory_bytes_per_token / bandwidths.memory, disk_bytes / bandwidths.disk);
   return seconds > 0 ? 1 / seconds : 0;
 }
@@ -147,17 +178,21 @@ std::string to_text(const MemoryForecast& f) {
   line("memory bandwidth", rate_text(f.bandwidths.memory));
   line("disk bandwidth", rate_text(f.bandwidths.disk));
   line("from memory, a token", size_text(static_cast<int64_t>(f.memory_bytes_per_token)));
+  const bool known = f.bandwidths.memory > 0 && f.bandwidths.disk > 0;
   const auto speed = [&](double disk_bytes) {
+    if (!known) return size_text(static_cast<int64_t>(disk_bytes));
     return fmt::format("{}: at most {:.2f} tokens/s", size_text(static_cast<int64_t>(disk_bytes)),
                        f.tokens_per_second(disk_bytes));
   };
   line("from disk, nothing cached", speed(f.disk_bytes_cold));
   line("from disk, no expert preferred", speed(f.disk_bytes_warm));
+  if (!f.bandwidths.problem.empty()) out += "\nNot measured: " + f.bandwidths.problem + "\n";
   return out;
 }
 
 Json to_json(const MemoryForecast& f) {
   const MemoryNeeds& n = f.plan.needs;
+  const auto known = [](double value) { return value > 0 ? Json(value) : Json(); };
   return {{"budget_bytes", f.plan.budget},
           {"budget_source", f.budget_source},
           {"process_bytes", n.process},
@@ -170,13 +205,14 @@ Json to_json(const MemoryForecast& f) {
           {"experts", n.num_experts},
           {"planned_bytes", f.plan.bytes()},
           {"smallest_budget_bytes", n.smallest_budget()},
-          {"memory_bandwidth", f.bandwidths.memory},
-          {"disk_bandwidth", f.bandwidths.disk},
+          {"memory_bandwidth", known(f.bandwidths.memory)},
+          {"disk_bandwidth", known(f.bandwidths.disk)},
+          {"not_measured", f.bandwidths.problem},
           {"memory_bytes_per_token", f.memory_bytes_per_token},
           {"disk_bytes_per_token", {{"nothing_cached", f.disk_bytes_cold}, {"uniform", f.disk_bytes_warm}}},
           {"tokens_per_second",
-           {{"nothing_cached", f.tokens_per_second(f.disk_bytes_cold)},
-            {"uniform", f.tokens_per_second(f.disk_bytes_warm)}}}};
+           {{"nothing_cached", known(f.tokens_per_second(f.disk_bytes_cold))},
+            {"uniform", known(f.tokens_per_second(f.disk_bytes_warm))}}}};
 }
 
 Json memory_json(const MemoryTiers& tiers) {

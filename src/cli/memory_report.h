@@ -2,20 +2,23 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "base/json.h"
+#include "base/memory_limit.h"
 #include "base/result.h"
 #include "cli/options.h"
 #include "model/memory_tiers.h"
 
 namespace fathom {
 
-/// Bytes a second.
+/// Bytes a second; 0: not known.
 struct Bandwidths {
   double memory = 0;
   double disk = 0;
+  std::string problem = {};  // why one could not be measured, and what to do about it
 };
 
 struct MemoryForecast {
@@ -27,7 +30,8 @@ struct MemoryForecast {
   double disk_bytes_warm = 0;  // when every expert is as likely as any other; texts do better than that
   Bandwidths bandwidths;
 
-  /// The slower of memory and disk decides, since they overlap: a bound, which computing may stay below.
+  /// The slower of memory and disk decides, since they overlap: a bound, which computing may stay below. 0
+  /// where a bandwidth is not known.
   double tokens_per_second(double disk_bytes) const;
 };
 
@@ -38,8 +42,16 @@ struct MemoryBudget {
 };
 MemoryBudget memory_budget(const std::optional<int64_t>& given);
 
-/// Reads from disk and memory for a moment each, where `given` has no number. `threads` read memory.
-Result<Bandwidths> measure_bandwidths(MemoryTiers& tiers, const Bandwidths& given, int threads);
+struct MeasureOptions {
+  int threads = 1;                  // that read memory
+  MemoryLimit left;                 // what buffers may take a part of
+  std::function<bool()> cancelled;  // asked between two reads; may be empty
+};
+
+/// Reads from disk and memory for a moment each, where `given` has no number. Too little memory for that is a
+/// problem of the result, not an error. Errors: io, out_of_memory, cancelled.
+Result<Bandwidths> measure_bandwidths(MemoryTiers& tiers, const Bandwidths& given,
+                                      const MeasureOptions& options);
 
 /// Errors: those of plan_memory (a budget too small).
 Result<MemoryForecast> forecast_memory(const ModelConfig& config, const MemoryNeeds& needs,

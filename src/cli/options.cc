@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <limits>
-#include <map>
 #include <random>
 
 #include "base/size_text.h"
@@ -23,17 +23,50 @@ uint64_t random_seed() {
   return uint64_t{device()} << 32 | device();
 }
 
+// Best first: "amx, avx512, avx2, portable".
+std::string isa_names(std::span<const Isa> isas) {
+  std::string out;
+  for (size_t i = isas.size(); i-- > 0;) {
+    out += isa_name(isas[i]);
+    if (i > 0) out += ", ";
+  }
+  return out;
+}
+
+constexpr Isa all_isas[] = {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx};
+
 }  // namespace
 
-void add_memory_flag(CLI::App& command, std::optional<int64_t>& memory, bool* mapped) {
-  const std::string or_mapped =
-      mapped == nullptr ? "" : "; or 'mapped': weights stay in mapped files and the kernel decides";
+CLI::Validator number_check(double least, double most) {
+  const std::string expected = least > 0 ? fmt::format("a number from {} to {}", least, most)
+                                         : fmt::format("a number above 0, at most {}", most);
+  return CLI::Validator(
+      [=](std::string& text) -> std::string {
+        const auto number = parse_whole<double>(text);
+        // Comparisons that nan fails.
+        if (number && *number > 0 && *number >= least && *number <= most) return {};
+        return fmt::format("expected {}, found '{}'", expected, text);
+      },
+      "");
+}
+
+Result<Isa> choose_isa(std::string_view name, std::span<const Isa> available) {
+  const std::optional<Isa> isa = isa_of_name(name);
+  if (!isa)
+    return fail(ErrorCode::invalid_argument, "expected one of {}, found '{}'", isa_names(all_isas), name);
+  if (std::find(available.begin(), available.end(), *isa) == available.end())
+    return fail(ErrorCode::invalid_argument, "this processor has no {}; it has {}", name,
+                isa_names(available));
+  return *isa;
+}
+
+void add_memory_flag(CLI::App& command, std::optional<int64_t>& memory, bool& mapped) {
   command
       .add_option_function<std::string>(
           "--memory",
-          [&memory, mapped](const std::string& text) {
-            if (mapped != nullptr && text == "mapped") {
-              *mapped = true;
+          [&memory, &mapped](const std::string& text) {
+            if (text == "mapped") {
+              mapped = true;
               return;
             }
             const auto bytes = parse_size(text);
@@ -41,16 +74,20 @@ void add_memory_flag(CLI::App& command, std::optional<int64_t>& memory, bool* ma
             memory = *bytes;
           },
           "Memory to use in all, such as 16G; experts that do not fit are read from disk as they are needed. "
-          "Default: what the machine and its control groups leave" +
-              or_mapped)
+          "Default: what the machine and its control groups leave; or 'mapped': weights stay in mapped files "
+          "and the kernel decides")
       ->type_name("SIZE");
 }
 
 void ModelFlags::add_to(CLI::App& command) {
   command.add_option("--model", directory, "Model directory, as published")->required()->type_name("DIR");
   BackendFlags::add_to(command);
-  add_memory_flag(command, memory, &mapped);
-  command.add_option("--context", context, "Positions to plan memory for; default: the model's context")
+  add_memory_flag(command, memory, mapped);
+  command
+      .add_option(
+          "--context", context,
+          "The most positions that prompt and answer may take together; memory is planned for them. Default: "
+          "the model's context")
       ->check(CLI::Range(int64_t{1}, int64_t{std::numeric_limits<int32_t>::max()}));
 }
 
@@ -61,10 +98,16 @@ void BackendFlags::add_to(CLI::App& command) {
       ->capture_default_str();
   auto* exact_flag = command.add_flag(
       "--exact", exact, "Compute with f64 sums, rounding for rounding as the specification says; slow");
-  std::map<std::string, Isa> isas;
-  for (Isa available : available_isas()) isas.emplace(isa_name(available), available);
-  command.add_option("--isa", isa, "Instructions to use; default: the best that this processor has")
-      ->transform(CLI::CheckedTransformer(isas))
+  command
+      .add_option_function<std::string>(
+          "--isa",
+          [this](const std::string& name) {
+            const Result<Isa> chosen = choose_isa(name, available_isas());
+            if (!chosen) throw CLI::ValidationError("--isa", chosen.error().message);
+            isa = *chosen;
+          },
+          fmt::format("Instructions to use, one of {}; this processor has {}. Default: the best that it has",
+                      isa_names(all_isas), isa_names(available_isas())))
       ->type_name("NAME")
       ->excludes(exact_flag);
 }

@@ -5,17 +5,20 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "backend/fast/isa.h"
+#include "base/result.h"
 #include "engine/drafting.h"
 #include "sampling/params.h"
 
 namespace CLI {
 class App;
-}
+class Validator;
+}  // namespace CLI
 
 namespace fathom {
 
@@ -28,8 +31,15 @@ std::optional<T> parse_whole(std::string_view text) {
   return value;
 }
 
-/// --memory SIZE, and what else the caller allows for: a word that sets `mapped`, if that is not null.
-void add_memory_flag(CLI::App& command, std::optional<int64_t>& memory, bool* mapped);
+/// What an option with a number takes: all of the text is one, above 0 or at least `least`, at most `most`.
+/// The parser's own ranges let "nan" pass.
+CLI::Validator number_check(double least, double most);
+
+/// The instructions that --isa names among those that the processor has. Errors: invalid_argument.
+Result<Isa> choose_isa(std::string_view name, std::span<const Isa> available);
+
+/// --memory SIZE or mapped.
+void add_memory_flag(CLI::App& command, std::optional<int64_t>& memory, bool& mapped);
 
 /// What computes.
 struct BackendFlags {
@@ -45,7 +55,7 @@ struct ModelFlags : BackendFlags {
   std::filesystem::path directory;
   std::optional<int64_t> memory;  // bytes; nothing: what the machine leaves
   bool mapped = false;            // weights stay in mapped files instead
-  int64_t context = 0;            // positions; 0: the model's
+  int64_t context = 0;            // most positions of a sequence; 0: the model's
 
   /// --model, those of BackendFlags, --memory and --context.
   void add_to(CLI::App& command);

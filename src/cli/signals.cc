@@ -38,6 +38,10 @@ void install_signal_handlers() {
   install(SIGPIPE, SIG_IGN);
   install(SIGBUS, on_bus_error);
   install(SIGINT, on_interrupt);
+  sigset_t interrupt;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  sigprocmask(SIG_UNBLOCK, &interrupt, nullptr);  // blocked signals survive exec, and this one is to be heard
 }
 
 bool interrupted() { return interrupt_flag.load(); }

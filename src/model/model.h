@@ -59,8 +59,10 @@ class Model {
   /// dense weights are read now, experts and n-gram rows as they are needed, and the context is at most the
   /// one planned for. Results are the same bits. Errors name file, key or tensor; invalid_argument for a
   /// budget too small, cancelled.
+  /// `context` is the most positions of a sequence without `memory`, which says so itself; 0: the model's.
   static Result<std::unique_ptr<Model>> load(const std::filesystem::path& directory, Ops& ops,
-                                             const std::optional<MemoryOptions>& memory = {});
+                                             const std::optional<MemoryOptions>& memory = {},
+                                             int64_t context = 0);
 
   const ModelConfig& config() const { return config_; }
   const Tokenizer& tokenizer() const { return tokenizer_; }
@@ -107,6 +109,7 @@ class Model {
  private:
   Model(ModelConfig config, Tokenizer tokenizer, TokenMap token_map, EngramLayout engram,
         Checkpoint checkpoint, TensorTable tensors, Ops& ops);
+  void limit_context(int64_t context);
   Status fill_memory(const MemoryOptions& options);
   Status prepare_rope();
   void make_layers();

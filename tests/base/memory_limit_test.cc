@@ -95,6 +95,18 @@ TEST(MemoryLimit, ReadsVersionOneInAContainer) {
   EXPECT_EQ(m.source(), "sys/fs/cgroup/memory/job");
 }
 
+TEST(MeasuringBytes, AreAQuarterOfWhatIsLeftAtMost) {
+  constexpr int64_t mib = int64_t{1} << 20;
+  EXPECT_EQ(measuring_bytes(256 * mib, 64 * mib, {8192 * mib, "group"}).value(), 256 * mib);
+  EXPECT_EQ(measuring_bytes(256 * mib, 64 * mib, {400 * mib, "group"}).value(), 100 * mib);
+  EXPECT_EQ(measuring_bytes(256 * mib, 64 * mib, {}).value(), 256 * mib);  // nothing says what is left
+  const auto little = measuring_bytes(256 * mib, 64 * mib, {200 * mib, "/sys/fs/cgroup/g"});
+  ASSERT_FALSE(little);
+  EXPECT_EQ(little.error().message,
+            "too little memory to measure with: expected 256.0 MiB to be left, found 200.0 MiB "
+            "(/sys/fs/cgroup/g)");
+}
+
 TEST(UsedMemory, IsWhatCannotBeDropped) {
   Machine m;
   m.file("proc/self/status", "VmRSS:  900 kB\nRssAnon:\t 100 kB\nRssFile:\t 700 kB\nRssShmem:\t 100 kB\n");

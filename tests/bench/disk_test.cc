@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -32,6 +33,20 @@ TEST(Disk, RefusesWhatCannotBeMeasured) {
   EXPECT_FALSE(measure_disk(gate, once, file));
   std::filesystem::resize_file(file, 64 << 20);  // all of it a hole; or refused for another reason
   EXPECT_FALSE(measure_disk(gate, once, file));
+}
+
+TEST(Disk, TakesRegularFilesOnly) {
+  const test::TempDir directory;
+  const std::string fifo = directory / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  for (const std::string& path : {fifo, std::string("/dev/zero")}) {
+    const auto found = find_disk_file(path);  // a pipe must not be waited for
+    ASSERT_FALSE(found);
+    EXPECT_THAT(found.error().message, HasSubstr(path + ": expected a regular file, found a "));
+  }
+  const auto kernel = find_disk_file("/proc/meminfo");
+  ASSERT_FALSE(kernel);
+  EXPECT_THAT(kernel.error().message, HasSubstr("/proc/meminfo: expected a"));
 }
 
 TEST(Disk, ReadsTheLargestFileOfADirectory) {

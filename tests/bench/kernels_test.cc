@@ -4,7 +4,9 @@
 
 #include <cstring>
 
+#include "base/memory_limit.h"
 #include "bench/huge_memory.h"
+#include "bench/limit_probe.h"
 #include "bench/limits.h"
 #include "bench/random_fill.h"
 
@@ -68,7 +70,25 @@ TEST(HugeMemory, IsZeroedAndAligned) {
   EXPECT_EQ(memory->bytes(), 10000);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(memory->data()) % (2 << 20), 0u);
   for (int64_t i = 0; i < 10000; ++i) ASSERT_EQ(memory->data()[i], std::byte{0});
-  EXPECT_GT(available_memory(), 0);
+}
+
+TEST(HugeMemory, IsRefusedWhereLessIsLeft) {
+  const MemoryLimit limit = available_memory();
+  if (limit.source.empty()) GTEST_SKIP() << "nothing says how much memory is left";
+  const auto memory = HugeMemory::allocate(2 * limit.bytes);
+  ASSERT_FALSE(memory);
+  EXPECT_EQ(memory.error().code, ErrorCode::out_of_memory);
+  EXPECT_NE(memory.error().message.find("are left (/"), std::string::npos) << memory.error().message;
+}
+
+TEST(LimitProbe, TakesNoMoreMemoryThanItMay) {
+  MachineLimits limits;
+  limits.threads = 2;
+  limits.read_all.best = 1e9;
+  limits.peaks = {{portable_kernels().name, {}, {.best = 1e9}, {.best = 1e9}}};
+  const auto probe = LimitProbe::make(limits, int64_t{40} << 20);
+  ASSERT_TRUE(probe) << probe.error().message;
+  EXPECT_LE(probe->buffer_bytes(), int64_t{40} << 20);
 }
 
 }  // namespace

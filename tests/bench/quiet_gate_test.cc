@@ -94,6 +94,26 @@ TEST(QuietGate, WaitsAsLongAsItMay) {
   EXPECT_EQ(world.probes(), 48 + 3 + 3);  // calibration, until quiet, and three of 5 s in 12
 }
 
+TEST(QuietGate, ProbesNoMoreOnceCancelled) {
+  World world;
+  QuietGate gate(world.clock(), [&] { return world.probes() >= 5; });
+  EXPECT_EQ(world.probes(), 5);
+  EXPECT_FALSE(gate.wait(100));
+  EXPECT_EQ(world.probes(), 5);
+}
+
+TEST(Measure, TakesNoSampleAfterAnInterruptedWait) {
+  World world;
+  QuietGate gate(world.clock(), [&] { return world.probes() >= 50; });
+  world.then_always(9);  // never quiet again
+  int runs = 0;
+  const auto cancelled = measure(gate, {.seconds = 1000, .cancelled = [&] { return world.probes() >= 50; }},
+                                 [&]() -> Result<double> { return ++runs; });
+  ASSERT_FALSE(cancelled);
+  EXPECT_EQ(cancelled.error().code, ErrorCode::cancelled);
+  EXPECT_EQ(runs, 0);
+}
+
 TEST(Measure, StopsAtEnoughCleanSamples) {
   World world;
   QuietGate gate(world.clock());

@@ -92,12 +92,27 @@ TEST(Bench, TablesFitAHundredColumns) {
   }
 }
 
-TEST(Bench, WrongDirectoriesAreFailures) {
-  for (const char* flag : {"--model", "--disk"}) {
-    const Finished run = run_fathom({"bench", "--no-operations", "--seconds", "0.001", flag, "/nonexistent"});
-    EXPECT_EQ(run.exit_code, 1);
-    EXPECT_THAT(run.err, HasSubstr("/nonexistent"));
-  }
+// Nothing was measured, or the limits would stand on standard output.
+void expect_refusal(std::vector<std::string> more, const std::string& part) {
+  more.insert(more.begin(), {"bench", "--exact", "--threads", "2", "--seconds", "0.001"});
+  const Finished run = run_fathom(more);
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_EQ(run.out, "");
+  EXPECT_THAT(run.err, HasSubstr(part));
+}
+
+TEST(Bench, WhatCannotBeMeasuredIsRefusedBeforeAnythingIs) {
+  for (const char* flag : {"--model", "--disk"})
+    expect_refusal({"--no-operations", flag, "/nonexistent"}, "/nonexistent");
+  expect_refusal({"--shapes", "/nonexistent"}, "/nonexistent");
+  expect_refusal({"--shapes", FATHOM_SOURCE_DIR "/tests"}, "config.json");
+  expect_refusal({"--no-operations", "--disk", "/dev/zero"}, "/dev/zero: expected a regular file");
+  expect_refusal({"--no-operations", "--model", tiny, "--prompt-tokens", "1048576"},
+                 "--prompt-tokens: expected");
+  expect_refusal({"--shapes", tiny, "--filter", "nosuchthing"},
+                 "--filter: expected a part of one of these names, found 'nosuchthing': wq_a, ");
+  expect_refusal({"--shapes", tiny, "--filter", "layer.", "--rows", "4,16"}, "--rows: expected");
+  expect_refusal({"--shapes", tiny, "--experts", "100000"}, "--experts: expected");
 }
 
 TEST(Bench, AnInterruptKeepsWhatWasMeasured) {
@@ -105,9 +120,16 @@ TEST(Bench, AnInterruptKeepsWhatWasMeasured) {
   options.interrupt_after = 0;
   const Finished run =
       run_fathom({"bench", "--exact", "--threads", "2", "--seconds", "0.005", "--rows", "256"}, options);
-  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_EQ(run.exit_code, 130);
   EXPECT_THAT(run.out, StartsWith("Limits of this machine\n"));
   EXPECT_THAT(run.err, HasSubstr("interrupted"));
+
+  RunOptions at_once;
+  at_once.interrupt_pending = true;
+  const Finished nothing = run_fathom({"bench", "--exact", "--threads", "2", "--seconds", "0.005"}, at_once);
+  EXPECT_EQ(nothing.exit_code, 130);
+  EXPECT_EQ(nothing.out, "");
+  EXPECT_EQ(nothing.err, "fathom: interrupted\n");
 }
 
 }  // namespace

@@ -105,14 +105,17 @@ TEST(Generate, StopsAtAStopStringAndRepeatsWithASeed) {
   EXPECT_NE(ids("1"), ids("2"));
 }
 
-TEST(Generate, AnInterruptEndsItWithWhatThereIs) {
-  RunOptions options;
-  options.interrupt_after = 0;
-  const Finished run =
-      run_fathom({"generate", "--model", tiny, "--prompt", "a", "--max-tokens", "1000000"}, options);
-  EXPECT_EQ(run.exit_code, 1);
-  EXPECT_EQ(run.err, "fathom: interrupted\n");
-  EXPECT_NE(run.out, "");
+TEST(Generate, SaysThatTheContextIsFull) {
+  for (const char* memory : {"1.5G", "mapped"}) {
+    const auto run = [&](const char* tokens) {
+      return run_fathom({"generate", "--model", tiny, "--memory", memory, "--context", "8", "--prompt", "a",
+                         "--temperature", "0", "--max-tokens", tokens});
+    };
+    const Finished full = run("100");
+    EXPECT_EQ(full.exit_code, 0);
+    EXPECT_EQ(full.err, "fathom: the answer ends because the context of 8 positions is full (--context)\n");
+    EXPECT_EQ(run("2").err, "");
+  }
 }
 
 TEST(Generate, RefusesWhatTheModelDoesNotHave) {
@@ -349,6 +352,12 @@ TEST(LogitsCommand, WritesTheGoldenContinuationWhateverTheChunks) {
       EXPECT_TRUE(first == bytes) << path << ", chunks " << chunks;
     }
   }
+}
+
+TEST(Inspect, TakesMappedMemory) {
+  const Finished run = run_fathom({"inspect", "--model", tiny, "--memory", "mapped", "--json"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_FALSE(parsed(run.out)["memory"].contains("with_budget"));
 }
 
 TEST(Eval, AnErrorNamesTheLineAndKeepsTheTable) {

@@ -132,6 +132,19 @@ TEST(Options, WrongValuesNameTheFlag) {
   EXPECT_THAT(error({"--logit-bias", "-5=1"}), HasSubstr("logit_bias"));
 }
 
+TEST(Options, InstructionsHaveNamesOnly) {
+  constexpr Isa some[] = {Isa::portable, Isa::avx2};
+  EXPECT_EQ(choose_isa("avx2", some).value(), Isa::avx2);
+  EXPECT_EQ(choose_isa("amx", some).error().message, "this processor has no amx; it has avx2, portable");
+  for (const char* unknown : {"1", "0", "AVX2", "sse", ""})
+    EXPECT_THAT(choose_isa(unknown, some).error().message,
+                HasSubstr("expected one of amx, avx512, avx2, portable, found '"));
+
+  EXPECT_EQ(parse({"--model", "d", "--isa", "portable"}).model.isa, Isa::portable);
+  EXPECT_EQ(parse({"--model", "d", "--isa", "1"}).error,
+            "--isa: expected one of amx, avx512, avx2, portable, found '1'");
+}
+
 TEST(Options, WithoutASeedEachRunHasAnother) {
   EXPECT_NE(parse({"--model", "d"}).answer.sampling.seed, parse({"--model", "d"}).answer.sampling.seed);
 }

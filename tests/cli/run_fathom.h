@@ -17,6 +17,9 @@ struct RunOptions {
   std::string stdout_path;      // a file to write standard output to, instead of Finished::out
   bool close_stdout = false;    // standard output is a pipe that nobody reads
   double interrupt_after = -1;  // seconds until SIGINT once something was written; negative: never
+  // SIGINT once the program handles it and has had so many seconds of processor time; negative: never.
+  double interrupt_after_processor = -1;
+  bool interrupt_pending = false;  // SIGINT has come before the program begins, and waits
 };
 
 /// Waits for the program to end, however long that takes.

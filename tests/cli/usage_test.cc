@@ -38,7 +38,10 @@ TEST(Usage, HelpNamesEveryCommand) {
     EXPECT_THAT(help.out, HasSubstr("--help"));
     EXPECT_EQ(help.err, "");
   }
-  EXPECT_THAT(run_fathom({"generate", "--help"}).out, HasSubstr("--temperature"));
+  const std::string help = run_fathom({"generate", "--help"}).out;
+  EXPECT_THAT(help, HasSubstr("--temperature"));
+  EXPECT_THAT(help, HasSubstr("one of amx, avx512"));
+  EXPECT_THAT(help, testing::Not(HasSubstr("->")));
 }
 
 TEST(Usage, WhatIsNotThereYetIsRefusedByName) {
@@ -79,7 +82,20 @@ TEST(Usage, WrongArgumentsAreUsageErrors) {
   for (const char* rows : {"0", "", "1,", "1,,4", "x", "5000"})
     expect_usage_error({"bench", "--rows", rows}, "--rows");
   expect_usage_error({"bench", "--seconds", "0"}, "--seconds");
-  expect_usage_error({"bench", "--no-operations", "--filter", "wq"}, "--filter");
+  for (const char* seconds : {"nan", "inf", "-1", "1x"})
+    expect_usage_error({"bench", "--seconds", seconds}, "--seconds: expected a number from 0.001 to 3600");
+  for (const char* flag : {"--disk-bandwidth", "--memory-bandwidth"})
+    for (const char* value : {"nan", "inf", "0", "-1", "1e300", "x"})
+      expect_usage_error({"inspect", "--model", tiny, flag, value},
+                         std::string(flag) + ": expected a number above 0, at most 1000000000, found");
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
+           {"--filter", "wq"}, {"--rows", "1"}, {"--shapes", tiny}, {"--experts", "6"}}) {
+    std::vector<std::string> arguments = {"bench", "--no-operations"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    expect_usage_error(arguments, more.front() + ": expected without --no-operations");
+  }
+  expect_usage_error({"generate", "--model", tiny, "--prompt", "a", "--isa", "3"},
+                     "--isa: expected one of amx, avx512, avx2, portable, found '3'");
 }
 
 TEST(Usage, FailuresHaveExitCodeOneAndOneLine) {
