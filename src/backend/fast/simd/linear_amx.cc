@@ -2,7 +2,8 @@
 //
 // A result adds, for every 32 columns in arranged order, what one tile product gives (TDPBF16PS); its order
 // of summation depends on neither the number of rows nor where a row stands in a tile. Weights are unpacked a
-// slice of columns at a time, which stays in the first-level cache while all input rows use it.
+// slice of columns at a time, which stays in the first-level cache while all input rows use it; with many
+// rows several strips take a slice in turn, so that the input's slice stays near, too.
 #include "backend/fast/simd/linear_kernels.h"
 #include "backend/fast/simd/unpack_avx512.h"
 
@@ -14,23 +15,26 @@ constexpr int64_t tile_columns = 32;           // bf16 in a tile's row
 constexpr int64_t strip_rows = 2 * tile_rows;  // weight rows worked on together
 constexpr int64_t slice = 512;                 // columns unpacked at a time: 32 KB for a strip
 constexpr int64_t slice_stride = slice + 32;   // a line more: rows must not share sets
+constexpr int64_t strip_weights = strip_rows * slice_stride;
 
-int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-constexpr int64_t most_rows = 4096;  // of input at a time, which bounds the sums
+// Bounds of what is worked on together, so that sums and input stay in a second-level cache.
+constexpr int64_t most_rows = 512;
+constexpr int64_t most_strips = 8;
+constexpr int64_t block_sums = strip_rows * tile_rows;  // of a strip and a block of input rows
 
 // Working memory of a worker.
 struct Work {
-  uint16_t* weights;  // [strip_rows, slice_stride]
-  float* sums;        // [blocks of input rows, strip_rows, tile_rows]
+  uint16_t* weights;  // of a strip
+  float* sums;        // [strips, blocks of input rows, strip_rows, tile_rows]
 
   explicit Work(uint8_t* memory)
       : weights(reinterpret_cast<uint16_t*>(memory)),
-        sums(reinterpret_cast<float*>(weights + strip_rows * slice_stride)) {}
+        sums(reinterpret_cast<float*>(weights + strip_weights)) {}
 };
 
 int64_t panel_bytes(int64_t) {
-  return 2 * strip_rows * slice_stride +
-         aligned(most_rows * strip_rows * static_cast<int64_t>(sizeof(float)));
+  return 2 * strip_weights +
+         static_cast<int64_t>(sizeof(float)) * most_strips * (most_rows / tile_rows) * block_sums;
 }
 
 // ---- Input rows: [columns / 2][width] pairs, so that a tile's row holds one pair of every input row ----
@@ -89,26 +93,49 @@ void arrange(WeightFormat format, const uint16_t* const* rows, int64_t width, in
 
 // ---- Weights ----
 
-struct StripRow {
-  bool usual = true;
-  bool nan = false;  // met a NaN weight
-};
-
+// Up to strip_rows weight rows.
 template <WeightFormat format>
-FATHOM_INLINE void unpack_slice(ScaledRow<format>& row, bool usual, int64_t first, int64_t columns,
-                                uint16_t* out) {
-  for (int64_t k = first; k < first + columns; k += step) {
-    __m512i w[4];
-    // The next slice of this row, which follows when all rows have had this one.
-    for (int64_t line = 0; line < step_bytes<format>; line += 64)
-      _mm_prefetch(row.codes + (k + slice) / step * step_bytes<format> + line, _MM_HINT_T0);
-    if (k + step <= row.in)
-      row.template load<true>(k / step, usual, w);
-    else
-      row.template load<false>(k / step, usual, w);
-    for (int j = 0; j < 4; ++j) _mm512_store_si512(out + (k - first) + 32 * j, w[j]);
+struct Strip {
+  const StoredMatrix& m;
+  int64_t first;
+  int64_t count;
+  bool* nan;  // [strip_rows]: met a NaN weight, kept from slice to slice
+  bool usual[strip_rows];
+  bool numbers = true;  // no NaN scale
+
+  FATHOM_INLINE_MEMBER Strip(const StoredMatrix& matrix, int64_t first_row, int64_t rows, bool* nan_rows)
+      : m(matrix), first(first_row), count(rows), nan(nan_rows) {
+    for (int64_t i = 0; i < count; ++i) {
+      usual[i] = true;
+      if (format == WeightFormat::bf16) continue;
+      if (i > 0 && (first + i) % m.rows_per_scale != 0) {
+        usual[i] = usual[i - 1];
+        continue;
+      }
+      const Scales kind = check_scales(scale_row(m, first + i), m.in / 32, smallest_scale, one_scale);
+      numbers &= kind != Scales::nan;
+      usual[i] = kind == Scales::usual;
+    }
   }
-}
+
+  // Columns [k, k + columns) of row `i`. `ahead`: where to prefetch from, in bytes from what is read.
+  FATHOM_INLINE_MEMBER void unpack(ScaledRow<format>& row, int64_t i, int64_t k, int64_t columns,
+                                   int64_t ahead, uint16_t* out) {
+    row.begin(m, first + i);
+    for (int64_t end = k + columns; k < end; k += step, out += step) {
+      const uint8_t* at = row.codes + k / step * step_bytes<format>;
+      for (int64_t line = 0; line < step_bytes<format>; line += 64)
+        _mm_prefetch(at + ahead + line, _MM_HINT_T0);
+      __m512i w[4];
+      if (k + step <= m.in)
+        row.template load<true>(k / step, usual[i], w);
+      else
+        row.template load<false>(k / step, usual[i], w);
+      for (int j = 0; j < 4; ++j) _mm512_store_si512(out + 32 * j, w[j]);
+    }
+    if (format == WeightFormat::fp8) nan[i] |= row.found_nan();
+  }
+};
 
 // ---- Tiles ----
 
@@ -176,49 +203,54 @@ FATHOM_INLINE void tiles(const uint16_t* weights, const uint16_t* x, int64_t blo
   }
 }
 
-void strip_slice(const Work& work, const ArrangedRows& x, int64_t width, int64_t first, int64_t columns) {
+void strip_slice(const uint16_t* weights, const ArrangedRows& x, int64_t width, int64_t first,
+                 int64_t columns, float* sums) {
   const int64_t blocks = (x.rows + tile_rows - 1) / tile_rows;
   order_tiles();
   int64_t b = 0;
   for (; b + 2 <= blocks; b += 2)
-    tiles<true>(work.weights, x.data + b * x.block_stride + first * width, x.block_stride, width, columns,
-                first == 0, work.sums + b * strip_rows * tile_rows);
+    tiles<true>(weights, x.data + b * x.block_stride + first * width, x.block_stride, width, columns,
+                first == 0, sums + b * block_sums);
   if (b < blocks)
-    tiles<false>(work.weights, x.data + b * x.block_stride + first * width, x.block_stride, width, columns,
-                 first == 0, work.sums + b * strip_rows * tile_rows);
+    tiles<false>(weights, x.data + b * x.block_stride + first * width, x.block_stride, width, columns,
+                 first == 0, sums + b * block_sums);
+  order_tiles();
 }
 
 // ---- The product ----
 
 template <WeightFormat format>
-FATHOM_INLINE bool multiply_strip(const StoredMatrix& m, int64_t first, int64_t count, const ArrangedRows& x,
-                                  int64_t width, const Work& work, float* out, int64_t out_stride) {
-  ScaledRow<format> scaled;
-  StripRow row[strip_rows];
-  bool numbers = true;
-  for (int64_t i = 0; i < count && format != WeightFormat::bf16; ++i) {
-    if (i > 0 && (first + i) % m.rows_per_scale != 0) {
-      row[i].usual = row[i - 1].usual;
-    } else {
-      const Scales kind = check_scales(scale_row(m, first + i), m.in / 32, smallest_scale, one_scale);
-      numbers &= kind != Scales::nan;
-      row[i].usual = kind == Scales::usual;
-    }
+FATHOM_INLINE void store_results(const Strip<format>& strip, const float* sums, int64_t rows, float* out,
+                                 int64_t out_stride) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* of_row = sums + r / tile_rows * block_sums + r % tile_rows;
+    for (int64_t i = 0; i < strip.count; ++i)
+      out[r * out_stride + i] = strip.nan[i] ? __builtin_nanf("") : of_row[i * tile_rows];
   }
+}
+
+// At most most_rows input rows and most_strips strips.
+template <WeightFormat format>
+FATHOM_INLINE bool multiply_group(const StoredMatrix& m, int64_t first, int64_t num_out,
+                                  const ArrangedRows& x, const Work& work, float* out, int64_t out_stride) {
+  const int64_t width = x.rows < tile_rows ? x.rows : tile_rows;
+  const int64_t strip_sums = (x.rows + tile_rows - 1) / tile_rows * block_sums;
   const int64_t all = arranged_columns(m.in);
+  // What is read next: the next strip's slice, or the same strip's next one.
+  const int64_t ahead = num_out > strip_rows ? strip_rows * m.code_stride : slice / step * step_bytes<format>;
+  ScaledRow<format> row;
+  bool nan[most_strips][strip_rows] = {};
+  bool numbers = true;
   for (int64_t k = 0; k < all; k += slice) {
     const int64_t columns = all - k < slice ? all - k : slice;
-    for (int64_t i = 0; i < count; ++i) {
-      scaled.begin(m, first + i);
-      unpack_slice(scaled, row[i].usual, k, columns, work.weights + i * slice_stride);
-      row[i].nan |= scaled.found_nan();
+    for (int64_t o = 0, n = 0; o < num_out; o += strip_rows, ++n) {
+      Strip<format> strip(m, first + o, num_out - o < strip_rows ? num_out - o : strip_rows, nan[n]);
+      numbers &= strip.numbers;
+      for (int64_t i = 0; i < strip.count; ++i)
+        strip.unpack(row, i, k, columns, ahead, work.weights + i * slice_stride);
+      strip_slice(work.weights, x, width, k, columns, work.sums + n * strip_sums);
+      if (k + columns == all) store_results(strip, work.sums + n * strip_sums, x.rows, out + o, out_stride);
     }
-    strip_slice(work, x, width, k, columns);
-  }
-  for (int64_t r = 0; r < x.rows; ++r) {
-    const float* sums = work.sums + r / tile_rows * strip_rows * tile_rows + r % tile_rows;
-    for (int64_t i = 0; i < count; ++i)
-      out[r * out_stride + i] = row[i].nan ? __builtin_nanf("") : sums[i * tile_rows];
   }
   return numbers;
 }
@@ -227,18 +259,17 @@ template <WeightFormat format>
 bool multiply_format(const StoredMatrix& m, int64_t first, int64_t num_out, const ArrangedRows& x, float* out,
                      int64_t out_stride, uint8_t* memory) {
   const Work work(memory);
-  const int64_t width = x.rows < tile_rows ? x.rows : tile_rows;
+  if (x.rows == 0) return true;
+  configure(x.rows < tile_rows ? x.rows : tile_rows);
+  // A few rows are near anyway; their weights are read in the order in which they lie.
+  const int64_t outs = x.rows <= 4 * tile_rows ? strip_rows : most_strips * strip_rows;
   bool numbers = true;
-  if (x.rows == 0) return numbers;
-  configure(width);
   for (int64_t r = 0; r < x.rows; r += most_rows) {
     const ArrangedRows some{x.data + r / tile_rows * x.block_stride, x.block_stride,
                             x.rows - r < most_rows ? x.rows - r : most_rows};
-    for (int64_t o = 0; o < num_out; o += strip_rows) {
-      const int64_t count = num_out - o < strip_rows ? num_out - o : strip_rows;
-      numbers &= multiply_strip<format>(m, first + o, count, some, width, work, out + r * out_stride + o,
-                                        out_stride);
-    }
+    for (int64_t o = 0; o < num_out; o += outs)
+      numbers &= multiply_group<format>(m, first + o, num_out - o < outs ? num_out - o : outs, some, work,
+                                        out + r * out_stride + o, out_stride);
   }
   _tile_release();
   return numbers;
