@@ -16,6 +16,7 @@
 #include "cli/json_lines.h"
 #include "cli/loaded_model.h"
 #include "cli/memory_report.h"
+#include "cli/remark.h"
 #include "model/config.h"
 #include "model/manifest.h"
 #include "model/sequence.h"
@@ -120,13 +121,15 @@ void check_weights(const std::filesystem::path& directory, const std::vector<Exp
 }
 
 // What a run would do with its memory. A budget too small is one of the model's problems here.
-Status foresee_memory(const Flags& flags, Report& report) {
+Status foresee_memory(const Flags& flags, const Surroundings& surroundings, Report& report) {
   FATHOM_ASSIGN(const Checkpoint checkpoint, Checkpoint::open(flags.directory));
   FATHOM_ASSIGN(const TensorTable tensors, TensorTable::bind(checkpoint, report.config));
   const MemoryBudget budget = memory_budget(flags.memory);
+  if (!budget.warning.empty()) remark(surroundings, budget.warning);
   MemoryOptions options;
   options.budget = budget.bytes;
   options.max_rows = prefill_rows;
+  options.drafting = true;  // as commands that answer do unless they are told not to
   FATHOM_ASSIGN(const auto tiers, MemoryTiers::open(report.config, checkpoint, tensors, options));
   const Bandwidths given{flags.memory_gigabytes * 1e9, flags.disk_gigabytes * 1e9};
   FATHOM_ASSIGN(const Bandwidths bandwidths, measure_bandwidths(*tiers, given, available_processors()));
@@ -138,14 +141,14 @@ Status foresee_memory(const Flags& flags, Report& report) {
   return {};
 }
 
-Result<Report> examine(const Flags& flags) {
+Result<Report> examine(const Flags& flags, const Surroundings& surroundings) {
   const std::filesystem::path& directory = flags.directory;
   Report report;
   FATHOM_ASSIGN(report.config, load_config(directory));
   report.drafting = report.config.n_mtp_layers > 0;
   check_tokenizer(directory, report);
   check_weights(directory, make_manifest(report.config), report);
-  if (report.has_weights && report.problems.empty()) FATHOM_TRY(foresee_memory(flags, report));
+  if (report.has_weights && report.problems.empty()) FATHOM_TRY(foresee_memory(flags, surroundings, report));
   return report;
 }
 
@@ -242,7 +245,7 @@ std::string to_text(const Report& report) {
 }
 
 Status run(const Flags& flags, const Surroundings& surroundings) {
-  FATHOM_ASSIGN(const Report report, examine(flags));
+  FATHOM_ASSIGN(const Report report, examine(flags, surroundings));
   FATHOM_TRY(surroundings.out.write(flags.json ? json_line(to_json(report)) : to_text(report)));
   if (report.problems.empty()) return {};
   return fail(ErrorCode::format, "{}: this model cannot run: {} found", flags.directory.string(),

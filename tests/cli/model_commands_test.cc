@@ -410,6 +410,37 @@ TEST(Memory, ATooSmallBudgetIsRefusedWithTheSmallestThatWorks) {
   EXPECT_THAT(inspect.out, HasSubstr("the smallest that works is"));
 }
 
+// The number in a refusal, bytes.
+int64_t told_smallest(const std::string& message) {
+  const std::string before = "the smallest that works is ";
+  const size_t at = message.find(before);
+  return at == std::string::npos ? 0 : std::stoll(message.substr(at + before.size())) << 20;
+}
+
+TEST(Memory, TheSmallestThatIsToldWorksAndIsTheSameEverywhere) {
+  const auto memory = [](int64_t bytes) { return std::to_string(bytes) + "B"; };
+  const auto generate = [&](int64_t bytes) {
+    return run_fathom(
+        {"generate", "--model", tiny, "--memory", memory(bytes), "--prompt", "abc", "--max-tokens", "1"});
+  };
+  const int64_t told = told_smallest(generate(1 << 20).err);
+  ASSERT_GT(told, 1 << 20);
+  EXPECT_EQ(told_smallest(generate(told / 2).err), told);  // whatever was asked for
+  EXPECT_EQ(told_smallest(run_fathom({"inspect", "--model", tiny, "--memory", "1M"}).out), told);
+  const Finished run = generate(told);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const Finished inspect = run_fathom({"inspect", "--model", tiny, "--json", "--memory", memory(told)});
+  ASSERT_EQ(inspect.exit_code, 0) << inspect.err;
+  EXPECT_EQ(parsed(inspect.out)["memory"]["with_budget"]["smallest_budget_bytes"], told);
+}
+
+TEST(Memory, MoreThanTheMachineHasIsRemarkedOn) {
+  const Finished run =
+      run_fathom({"generate", "--model", tiny, "--memory", "4096T", "--prompt", "abc", "--max-tokens", "1"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("fathom: --memory 4096.0 TiB is more than there is: "));
+}
+
 TEST(Memory, ASizeThatIsNoneIsAUsageError) {
   const Finished run = run_fathom({"generate", "--model", tiny, "--memory", "lots", "--prompt", "abc"});
   EXPECT_EQ(run.exit_code, 2);
@@ -427,6 +458,8 @@ TEST(Inspect, ForeseesBytesAndTokensFromBandwidths) {
   const double rows = 6 * 2 * 2 * 4096;
   const double experts = 8 * 3 * memory["expert_bytes"].get<double>();
   EXPECT_EQ(memory["disk_bytes_per_token"]["nothing_cached"], experts + rows);
+  // Draft stages have their place in memory, but are not read for a token without drafts.
+  EXPECT_LT(memory["memory_bytes_per_token"].get<double>(), memory["dense_bytes"].get<double>() + experts);
   EXPECT_EQ(memory["disk_bytes_per_token"]["uniform"], rows);  // every expert fits
   EXPECT_DOUBLE_EQ(memory["tokens_per_second"]["nothing_cached"], 2e9 / (experts + rows));
 }
