@@ -18,6 +18,7 @@
 #include "cli/memory_report.h"
 #include "cli/remark.h"
 #include "model/config.h"
+#include "model/engram_layout.h"
 #include "model/manifest.h"
 #include "model/sequence.h"
 #include "model/tensor_table.h"
@@ -86,14 +87,26 @@ std::string_view group_name(TensorGroup group) {
   return "?";
 }
 
-void check_tokenizer(const std::filesystem::path& directory, Report& report) {
-  const auto tokenizer = Tokenizer::load(directory);
+// What a run keeps of the tokenizer. Kept here too while memory is foreseen, because it is counted then.
+struct TokenizerParts {
+  std::optional<Tokenizer> tokenizer;
+  std::optional<TokenMap> map;
+};
+
+TokenizerParts check_tokenizer(const std::filesystem::path& directory, Report& report) {
+  TokenizerParts parts;
+  auto tokenizer = Tokenizer::load(directory);
   if (!tokenizer) {
     report.problems.push_back(tokenizer.error().message);
-    return;
+    return parts;
   }
-  const auto map = match_tokenizer(report.config, *tokenizer);
-  if (!map) report.problems.push_back(map.error().message);
+  parts.tokenizer = std::move(*tokenizer);
+  auto map = match_tokenizer(report.config, *parts.tokenizer);
+  if (map)
+    parts.map = std::move(*map);
+  else
+    report.problems.push_back(map.error().message);
+  return parts;
 }
 
 void check_weights(const std::filesystem::path& directory, const std::vector<ExpectedTensor>& manifest,
@@ -122,6 +135,7 @@ void check_weights(const std::filesystem::path& directory, const std::vector<Exp
 
 // What a run would do with its memory. A budget too small is one of the model's problems here.
 Status foresee_memory(const Flags& flags, const Surroundings& surroundings, Report& report) {
+  FATHOM_ASSIGN(const EngramLayout engram, make_engram_layout(report.config));
   FATHOM_ASSIGN(const Checkpoint checkpoint, Checkpoint::open(flags.directory));
   FATHOM_ASSIGN(const TensorTable tensors, TensorTable::bind(checkpoint, report.config));
   const MemoryBudget budget = memory_budget(flags.memory);
@@ -146,7 +160,7 @@ Result<Report> examine(const Flags& flags, const Surroundings& surroundings) {
   Report report;
   FATHOM_ASSIGN(report.config, load_config(directory));
   report.drafting = report.config.n_mtp_layers > 0;
-  check_tokenizer(directory, report);
+  const TokenizerParts tokenizer = check_tokenizer(directory, report);
   check_weights(directory, make_manifest(report.config), report);
   if (report.has_weights && report.problems.empty()) FATHOM_TRY(foresee_memory(flags, surroundings, report));
   return report;

@@ -1,5 +1,7 @@
 #include "model/memory_tiers.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 
 #include "base/memory_limit.h"
@@ -36,6 +38,8 @@ void MemoryTiers::find_needs(const ModelConfig& config, const TensorTable& tenso
   const MemoryOptions& o = options_;
   const bool drafting = o.drafting && tensors.draft_available();
   const int64_t context = o.context > 0 ? std::min(o.context, config.max_seq_len) : config.max_seq_len;
+  // What was only needed to read the files' headers is free again, but the allocator may still have it.
+  (void)::malloc_trim(0);
   needs_.process = used_memory();
   needs_.dense = ResidentWeights::bytes_for(tensors, resident_names_);
   needs_.load_staging = ResidentWeights::staging_bytes;
