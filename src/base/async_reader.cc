@@ -18,8 +18,13 @@ class ThreadReader final : public AsyncReader {
   // As many reads at a time as a disk needs to be busy; the threads sleep in the kernel.
   static constexpr int num_threads = 16;
 
-  ThreadReader() {
-    for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { read_all(); });
+  /// Errors: io (a thread that the system refuses).
+  Status start(const ThreadStarter& starter) {
+    for (int i = 1; i <= num_threads; ++i) {
+      FATHOM_ASSIGN(std::thread thread, start_thread(starter, i, num_threads, [this] { read_all(); }));
+      threads_.push_back(std::move(thread));
+    }
+    return {};
   }
   ~ThreadReader() override {
     queue_.stop();
@@ -56,12 +61,14 @@ class ThreadReader final : public AsyncReader {
 
 }  // namespace
 
-Result<std::unique_ptr<AsyncReader>> AsyncReader::create(Engine engine) {
+Result<std::unique_ptr<AsyncReader>> AsyncReader::create(Engine engine, const ThreadStarter& starter) {
   if (engine != Engine::threads) {
-    auto reader = make_uring_reader();
+    auto reader = make_uring_reader(starter);
     if (reader || engine == Engine::io_uring) return reader;
   }
-  return std::make_unique<ThreadReader>();
+  auto reader = std::make_unique<ThreadReader>();
+  FATHOM_TRY(reader->start(starter));
+  return reader;
 }
 
 }  // namespace fathom

@@ -12,6 +12,7 @@
 
 #include "base/direct_file.h"
 #include "base/result.h"
+#include "base/thread_start.h"
 
 namespace fathom {
 
@@ -35,8 +36,9 @@ class AsyncReader {
   using Ticket = uint64_t;
 
   /// `automatic` takes io_uring where there is one. Errors: unsupported (io_uring was asked for and is not
-  /// there; the message says why).
-  static Result<std::unique_ptr<AsyncReader>> create(Engine engine = Engine::automatic);
+  /// there; the message says why), io (a thread that the system refuses).
+  static Result<std::unique_ptr<AsyncReader>> create(Engine engine = Engine::automatic,
+                                                     const ThreadStarter& starter = start_std_thread);
 
   /// Waits for the reads that have begun; the others are dropped.
   virtual ~AsyncReader() = default;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <sstream>
@@ -60,7 +61,7 @@ const GroupFiles v1{
 const GroupFiles v2{
     {"memory.max", "memory.high"}, "memory.current", {"inactive_file ", "active_file ", "slab_reclaimable "}};
 
-std::optional<int64_t> left_in(const path& group, const GroupFiles& files) {
+std::optional<MemoryLimit> limit_of(const path& group, const GroupFiles& files) {
   std::optional<int64_t> limit;
   for (const char* name : files.limits)
     if (const auto value = file_number(group / name)) limit = std::min(limit.value_or(*value), *value);
@@ -69,7 +70,8 @@ std::optional<int64_t> left_in(const path& group, const GroupFiles& files) {
   int64_t used = *usage;
   if (const auto stat = read_text(group / "memory.stat"))
     for (const char* key : files.reclaimable) used -= field(*stat, key).value_or(0);
-  return std::max<int64_t>(0, *limit - std::max<int64_t>(0, used));
+  const int64_t left = std::max<int64_t>(0, *limit - std::max<int64_t>(0, used));
+  return MemoryLimit{left, group.string(), *limit};
 }
 
 // A mounted hierarchy of control groups that counts memory.
@@ -115,7 +117,8 @@ std::optional<std::string> own_group(const std::string& groups, bool version_2) 
   return std::nullopt;
 }
 
-void limit_by_groups(const path& root, MemoryLimit& limit) {
+// Every limit of this process's groups, innermost first.
+void visit_group_limits(const path& root, const std::function<void(const MemoryLimit&)>& visit) {
   const auto mountinfo = read_text(root / "proc/self/mountinfo");
   const auto groups = read_text(root / "proc/self/cgroup");
   if (!mountinfo || !groups) return;
@@ -129,23 +132,41 @@ void limit_by_groups(const path& root, MemoryLimit& limit) {
     path at = (top / path(*group).relative_path()).lexically_normal();
     for (;; at = at.parent_path()) {
       if (!at.has_filename()) at = at.parent_path();
-      if (const auto left = left_in(at, mount.version_2 ? v2 : v1); left && *left < limit.bytes)
-        limit = {*left, at.string()};
+      if (const auto limit = limit_of(at, mount.version_2 ? v2 : v1)) visit(*limit);
       if (at == top.lexically_normal() || !at.has_relative_path()) break;
     }
   }
 }
 
+MemoryLimit machine_memory(const path& root) {
+  const path meminfo = root / "proc/meminfo";
+  const auto text = read_text(meminfo);
+  if (!text) return {};
+  const auto available = field(*text, "MemAvailable:");
+  if (!available) return {};
+  const int64_t total = field(*text, "MemTotal:").value_or(*available);
+  return {*available * 1024, meminfo.string(), total * 1024};
+}
+
 }  // namespace
 
 MemoryLimit available_memory(const path& root) {
-  MemoryLimit limit;
-  const path meminfo = root / "proc/meminfo";
-  if (const auto text = read_text(meminfo))
-    if (const auto kib = field(*text, "MemAvailable:")) limit = {*kib * 1024, meminfo.string()};
-  if (limit.source.empty()) return limit;
-  limit_by_groups(root, limit);
-  return limit;
+  MemoryLimit least = machine_memory(root);
+  if (least.source.empty()) return least;
+  visit_group_limits(root, [&](const MemoryLimit& limit) {
+    if (limit.bytes < least.bytes) least = limit;
+  });
+  return least;
+}
+
+MemoryLimit total_memory(const path& root) {
+  MemoryLimit least = machine_memory(root);
+  if (least.source.empty()) return least;
+  visit_group_limits(root, [&](const MemoryLimit& limit) {
+    if (limit.total < least.total) least = limit;
+  });
+  least.bytes = least.total;
+  return least;
 }
 
 Result<int64_t> measuring_bytes(int64_t wanted, int64_t least, const MemoryLimit& limit) {

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "base/check.h"
 
@@ -19,13 +20,23 @@ void ThreadPool::wait_awake(const Condition& condition) const {
 }
 
 // With more workers than processors, one that waits awake keeps another from working.
-ThreadPool::ThreadPool(int num_threads) : patience_(num_threads <= available_processors() ? 4000 : 0) {
+ThreadPool::ThreadPool(int num_threads, const ThreadStarter& starter)
+    : patience_(num_threads <= available_processors() ? 4000 : 0) {
   FATHOM_CHECK_LE(1, num_threads);
   workers_.reserve(static_cast<size_t>(num_threads - 1));
-  for (int i = 1; i < num_threads; ++i) workers_.emplace_back([this, i] { worker_main(i); });
+  for (int i = 1; i < num_threads; ++i) {
+    auto worker = start_thread(starter, i + 1, num_threads, [this, i] { worker_main(i); });
+    if (!worker) {
+      stop();  // those that wait already, which no destructor will see
+      throw std::runtime_error(worker.error().message);
+    }
+    workers_.push_back(std::move(*worker));
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;

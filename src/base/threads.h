@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/thread_start.h"
+
 namespace fathom {
 
 class ThreadPool {
@@ -19,8 +21,9 @@ class ThreadPool {
   using WorkerBody = std::function<void(int64_t begin, int64_t end, int worker)>;
 
   /// `num_threads` workers in all, the caller included (at least 1). Workers wait awake for a moment after a
-  /// loop, then sleep.
-  explicit ThreadPool(int num_threads);
+  /// loop, then sleep. Where the system refuses a thread there is no pool: throws std::runtime_error with the
+  /// message of start_thread, which ends the command as std::bad_alloc does.
+  explicit ThreadPool(int num_threads, const ThreadStarter& starter = start_std_thread);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -44,6 +47,7 @@ class ThreadPool {
   };
   template <class Condition>
   void wait_awake(const Condition& condition) const;
+  void stop();
   void work(const Loop& loop, int worker);
   void worker_main(int worker);
 

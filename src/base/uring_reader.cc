@@ -4,8 +4,12 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -31,18 +35,26 @@ class Ring {
   int error_;
 };
 
+// What a call into the kernel may say when it is only short of something for a moment.
+bool is_refusal(int result) { return result == -EINTR || result == -EAGAIN || result == -EBUSY; }
+
 // Whoever submits puts pieces into the ring; one thread waits for results and fills up what became free. It
 // has nothing else to do, so that a long queue is worked off while the caller computes.
+//
+// What the kernel refuses to take stays in the ring, and the thread offers it again after the next result or
+// a moment later. When the ring fails for good, nothing is offered any more: the reads that the kernel has
+// not taken, and all to come, fail. Those that it has write to their memory, so their results are waited for.
 class UringReader final : public AsyncReader {
  public:
   static constexpr unsigned depth = 64;  // reads under way at once
 
-  UringReader() : ring_(2 * depth) {
+  explicit UringReader(RingCalls calls) : calls_(std::move(calls)), ring_(2 * depth) {
     for (unsigned i = 0; i < depth; ++i) free_.push_back(i);
   }
   int error() const { return ring_.error(); }
-  void start() {
-    thread_ = std::thread([this] { complete_all(); });
+  Status start(const ThreadStarter& starter) {
+    FATHOM_ASSIGN(thread_, start_thread(starter, 1, 1, [this] { complete_all(); }));
+    return {};
   }
 
   ~UringReader() override {
@@ -50,12 +62,9 @@ class UringReader final : public AsyncReader {
     queue_.stop();
     {
       const std::lock_guard lock(mutex_);
-      io_uring_sqe* entry = ::io_uring_get_sqe(ring_.get());
-      FATHOM_CHECK(entry != nullptr);  // twice as many entries as reads
-      ::io_uring_prep_nop(entry);
-      ::io_uring_sqe_set_data64(entry, wake_up);
-      flush();
+      stopping_ = true;
     }
+    begun_.notify_one();
     thread_.join();
   }
 
@@ -76,40 +85,70 @@ class UringReader final : public AsyncReader {
   void wait_any(std::span<const Ticket> tickets) override { queue_.wait_any(tickets); }
 
  private:
-  static constexpr uint64_t wake_up = ~uint64_t{0};
+  // A kernel that takes nothing while it has nothing to finish will not recover: a few seconds.
+  static constexpr int max_refusals = 2000;
+  static constexpr std::chrono::milliseconds pause{1};
+
+  size_t under_way() const { return depth - free_.size(); }
+  size_t in_kernel() const { return under_way() - offered_.size(); }
 
   void prepare(unsigned slot) {
     io_uring_sqe* entry = ::io_uring_get_sqe(ring_.get());
-    FATHOM_CHECK(entry != nullptr);
+    FATHOM_CHECK(entry != nullptr);  // twice as many entries as reads
     const ReadPiece& piece = pieces_[slot];
     ::io_uring_prep_read(entry, piece.request.file->descriptor(), piece.request.to,
                          static_cast<unsigned>(call_bytes(piece)), piece.request.offset);
     ::io_uring_sqe_set_data64(entry, slot);
+    offered_.push_back(slot);
   }
 
-  // Hands prepared entries to the kernel. It may be short of memory for a moment; entries stay in the ring
-  // then, and go with the next call.
+  // Offers what is prepared to the kernel, which takes it in order, and all or a part.
   void flush() {
-    for (;;) {
-      const int result = ::io_uring_submit(ring_.get());
-      if (result >= 0 && ::io_uring_sq_ready(ring_.get()) == 0) return;
-      if (result < 0 && result != -EINTR && result != -EAGAIN && result != -EBUSY) FATHOM_CHECK_EQ(result, 0);
-      std::this_thread::yield();
+    while (failure_ == 0 && !offered_.empty()) {
+      const int result = calls_.submit(ring_.get());
+      const size_t left = ::io_uring_sq_ready(ring_.get());
+      const bool taken = left < offered_.size();
+      while (offered_.size() > left) offered_.pop_front();
+      if (taken || in_kernel() > 0) refusals_ = 0;
+      if (taken && result >= 0) continue;
+      if (result < 0 && !is_refusal(result)) return break_off(-result);
+      if (++refusals_ > max_refusals) return break_off(result < 0 ? -result : EAGAIN);
+      return;
     }
   }
 
+  void break_off(int error) {
+    failure_ = error;
+    for (const unsigned slot : offered_) {
+      fail_piece(pieces_[slot]);
+      free_.push_back(slot);
+    }
+    offered_.clear();
+    fill();
+  }
+
+  void fail_piece(const ReadPiece& piece) {
+    queue_.finish(piece,
+                  fail(ErrorCode::io, "{}: reading at byte {}: io_uring: {}",
+                       piece.request.file->path().string(), piece.request.offset, std::strerror(failure_)));
+  }
+
   void fill() {
-    bool any = false;
-    while (!free_.empty()) {
+    const bool idle = under_way() == 0;
+    while (failure_ != 0 || !free_.empty()) {
       const std::optional<ReadPiece> piece = queue_.take();
       if (!piece) break;
+      if (failure_ != 0) {
+        fail_piece(*piece);
+        continue;
+      }
       const unsigned slot = free_.back();
       free_.pop_back();
       pieces_[slot] = *piece;
       prepare(slot);
-      any = true;
     }
-    if (any) flush();
+    flush();
+    if (idle && under_way() > 0) begun_.notify_one();
   }
 
   void complete(unsigned slot, int result) {
@@ -117,53 +156,65 @@ class UringReader final : public AsyncReader {
     Status status;
     if (advance(piece, result, status)) {
       queue_.finish(piece, std::move(status));
-      free_.push_back(slot);
+    } else if (failure_ != 0) {
+      fail_piece(piece);
     } else {
-      prepare(slot);
-      flush();
+      return prepare(slot);
     }
+    free_.push_back(slot);
   }
 
   void complete_all() {
     block_signals();
-    for (bool woken = false; !woken || !idle();) {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      begun_.wait(lock, [&] { return stopping_ || under_way() > 0; });
+      if (under_way() == 0) return;
+      const bool any = in_kernel() > 0;
+      lock.unlock();
       io_uring_cqe* entry = nullptr;
-      const int waited = ::io_uring_wait_cqe(ring_.get(), &entry);
-      if (waited == -EINTR || waited == -EAGAIN) continue;
-      FATHOM_CHECK_EQ(waited, 0);
-      const uint64_t data = ::io_uring_cqe_get_data64(entry);
-      const int result = entry->res;
-      ::io_uring_cqe_seen(ring_.get(), entry);
-      const std::lock_guard lock(mutex_);
-      if (data == wake_up) {
-        woken = true;
-        continue;
+      // Looks for a result that is there before it asks the kernel, so that none is lost when that fails.
+      const int waited = any ? calls_.wait_entry(ring_.get(), &entry) : -EAGAIN;
+      if (waited != 0) std::this_thread::sleep_for(pause);
+      lock.lock();
+      if (waited == 0) {
+        const auto slot = static_cast<unsigned>(::io_uring_cqe_get_data64(entry));
+        const int result = entry->res;
+        ::io_uring_cqe_seen(ring_.get(), entry);
+        complete(slot, result);
+      } else if (!is_refusal(waited) && failure_ == 0) {
+        break_off(-waited);
       }
-      complete(static_cast<unsigned>(data), result);
       fill();
     }
   }
 
-  bool idle() {
-    const std::lock_guard lock(mutex_);
-    return free_.size() == depth;
-  }
-
+  const RingCalls calls_;
   ReadQueue queue_;
-  std::mutex mutex_;  // guards the ring's submitting side, pieces_ and free_
+  std::mutex mutex_;  // guards the ring's submitting side and all that follows
   Ring ring_;
   std::array<ReadPiece, depth> pieces_;
   std::vector<unsigned> free_;
+  std::deque<unsigned> offered_;  // prepared, not taken by the kernel yet
+  int refusals_ = 0;              // in a row, with nothing in the kernel
+  int failure_ = 0;               // the error that the ring failed with for good
+  bool stopping_ = false;
+  std::condition_variable begun_;  // reads are under way, or none will be
   std::thread thread_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<AsyncReader>> make_uring_reader() {
-  auto reader = std::make_unique<UringReader>();
+RingCalls kernel_ring_calls() {
+  return {[](io_uring* ring) { return ::io_uring_submit(ring); },
+          [](io_uring* ring, io_uring_cqe** entry) { return ::io_uring_wait_cqe(ring, entry); }};
+}
+
+Result<std::unique_ptr<AsyncReader>> make_uring_reader(const ThreadStarter& starter, RingCalls calls) {
+  auto reader = std::make_unique<UringReader>(std::move(calls));
   if (reader->error() != 0)
     return fail(ErrorCode::unsupported, "io_uring is not available: {}", std::strerror(reader->error()));
-  reader->start();
+  FATHOM_TRY(reader->start(starter));
   return reader;
 }
 

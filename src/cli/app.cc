@@ -7,6 +7,8 @@
 #include <new>
 #include <string>
 
+#include "cli/remark.h"
+
 namespace fathom {
 namespace {
 
@@ -14,17 +16,11 @@ constexpr std::string_view description =
     "Fathom runs DeepSeek-V4.1 models from the published checkpoint as it is.";
 constexpr std::string_view version = "fathom " FATHOM_VERSION "\n";
 
-// A failed write to standard error has nowhere to be reported. Names from outside are in the message.
-void report(const Surroundings& surroundings, std::string_view message) {
-  const std::string line = without_controls(fmt::format("fathom: {}\n", message));
-  if (surroundings.err.write(line)) (void)surroundings.err.flush();
-}
-
 int finish(const Surroundings& surroundings, Status status) {
   const Status flushed = surroundings.out.flush();
   if (status && !flushed) status = flushed;
   if (status) return exit_ok;
-  report(surroundings, status.error().message);
+  remark(surroundings, status.error().message);
   return status.error().code == ErrorCode::cancelled ? exit_interrupted : exit_failure;
 }
 
@@ -86,11 +82,11 @@ int run_app(int argc, const char* const* argv, std::span<const AddCommand> comma
     // The parser misses a command before it looks at the words it does not know.
     const bool unknown = app.get_subcommands().empty() && app.remaining_size() > 0;
     if (const std::string missing = missing_feature(argc, argv); !missing.empty()) {
-      report(surroundings, missing);
+      remark(surroundings, missing);
       return exit_usage;
     }
     const std::string message = unknown ? fmt::format("there is no '{}'", app.remaining().front()) : e.what();
-    report(surroundings, fmt::format("{}; {}", message, usage_hint(app)));
+    remark(surroundings, fmt::format("{}; {}", message, usage_hint(app)));
     return exit_usage;
   }
   return finish(surroundings, run_action(chosen, surroundings));

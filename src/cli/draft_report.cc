@@ -3,24 +3,18 @@
 #include <fmt/format.h>
 
 #include "checkpoint/problems.h"
+#include "cli/remark.h"
 
 namespace fathom {
-namespace {
-
-void remark(const Surroundings& surroundings, std::string_view what, std::string_view problem) {
-  const std::string text = fmt::format("fathom: {}: {}\n", what, in_one_line(problem));
-  if (surroundings.err.write(without_controls(text))) (void)surroundings.err.flush();
-}
-
-}  // namespace
-
 void remark_on_drafting(const Surroundings& surroundings, const DraftFlags& flags, const Model& model) {
   if (!flags.on() || model.can_draft()) return;
-  remark(surroundings, "running without drafts", model.tensors().draft_problem());
+  remark(surroundings,
+         fmt::format("running without drafts: {}", in_one_line(model.tensors().draft_problem())));
 }
 
 void remark_on_drafting(const Surroundings& surroundings, const DraftStats& stats) {
-  if (!stats.problem.empty()) remark(surroundings, "went on without drafts", stats.problem);
+  if (!stats.problem.empty())
+    remark(surroundings, fmt::format("went on without drafts: {}", in_one_line(stats.problem)));
 }
 
 Json draft_json(const DraftFlags& flags, const Model& model, const DraftStats& stats) {

@@ -16,8 +16,10 @@
 #include "cli/json_lines.h"
 #include "cli/loaded_model.h"
 #include "cli/memory_report.h"
+#include "cli/remark.h"
 #include "cli/signals.h"
 #include "model/config.h"
+#include "model/engram_layout.h"
 #include "model/manifest.h"
 #include "model/sequence.h"
 #include "model/tensor_table.h"
@@ -89,14 +91,26 @@ std::string_view group_name(TensorGroup group) {
   return "?";
 }
 
-void check_tokenizer(const std::filesystem::path& directory, Report& report) {
-  const auto tokenizer = Tokenizer::load(directory);
+// What a run keeps of the tokenizer. Kept here too while memory is foreseen, because it is counted then.
+struct TokenizerParts {
+  std::optional<Tokenizer> tokenizer;
+  std::optional<TokenMap> map;
+};
+
+TokenizerParts check_tokenizer(const std::filesystem::path& directory, Report& report) {
+  TokenizerParts parts;
+  auto tokenizer = Tokenizer::load(directory);
   if (!tokenizer) {
     report.problems.push_back(tokenizer.error().message);
-    return;
+    return parts;
   }
-  const auto map = match_tokenizer(report.config, *tokenizer);
-  if (!map) report.problems.push_back(map.error().message);
+  parts.tokenizer = std::move(*tokenizer);
+  auto map = match_tokenizer(report.config, *parts.tokenizer);
+  if (map)
+    parts.map = std::move(*map);
+  else
+    report.problems.push_back(map.error().message);
+  return parts;
 }
 
 void check_weights(const std::filesystem::path& directory, const std::vector<ExpectedTensor>& manifest,
@@ -124,13 +138,16 @@ void check_weights(const std::filesystem::path& directory, const std::vector<Exp
 }
 
 // What a run would do with its memory. A budget too small is one of the model's problems here.
-Status foresee_memory(const Flags& flags, Report& report) {
+Status foresee_memory(const Flags& flags, const Surroundings& surroundings, Report& report) {
+  FATHOM_ASSIGN(const EngramLayout engram, make_engram_layout(report.config));
   FATHOM_ASSIGN(const Checkpoint checkpoint, Checkpoint::open(flags.directory));
   FATHOM_ASSIGN(const TensorTable tensors, TensorTable::bind(checkpoint, report.config));
   const MemoryBudget budget = memory_budget(flags.memory);
+  if (!budget.warning.empty()) remark(surroundings, budget.warning);
   MemoryOptions options;
   options.budget = budget.bytes;
   options.max_rows = prefill_rows;
+  options.drafting = true;  // as commands that answer do unless they are told not to
   FATHOM_ASSIGN(const auto tiers, MemoryTiers::open(report.config, checkpoint, tensors, options));
   const Bandwidths given{.memory = flags.memory_gigabytes * 1e9, .disk = flags.disk_gigabytes * 1e9};
   FATHOM_ASSIGN(const Bandwidths bandwidths,
@@ -144,18 +161,18 @@ Status foresee_memory(const Flags& flags, Report& report) {
   return {};
 }
 
-Result<Report> examine(const Flags& flags) {
+Result<Report> examine(const Flags& flags, const Surroundings& surroundings) {
   const std::filesystem::path& directory = flags.directory;
   Report report;
   FATHOM_ASSIGN(report.config, load_config(directory));
   report.drafting = report.config.n_mtp_layers > 0;
-  check_tokenizer(directory, report);
+  const TokenizerParts tokenizer = check_tokenizer(directory, report);
   if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
   check_weights(directory, make_manifest(report.config), report);
   if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
   // Mapped weights have no plan to foresee: the kernel decides what stays in memory.
   if (report.has_weights && report.problems.empty() && !flags.mapped)
-    FATHOM_TRY(foresee_memory(flags, report));
+    FATHOM_TRY(foresee_memory(flags, surroundings, report));
   return report;
 }
 
@@ -252,7 +269,7 @@ std::string to_text(const Report& report) {
 }
 
 Status run(const Flags& flags, const Surroundings& surroundings) {
-  FATHOM_ASSIGN(const Report report, examine(flags));
+  FATHOM_ASSIGN(const Report report, examine(flags, surroundings));
   if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
   FATHOM_TRY(surroundings.out.write(flags.json ? json_line(to_json(report)) : to_text(report)));
   if (report.problems.empty()) return {};

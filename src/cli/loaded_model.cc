@@ -4,6 +4,7 @@
 #include "backend/fast/fast_ops.h"
 #include "cli/memory_report.h"
 #include "cli/progress_display.h"
+#include "cli/remark.h"
 #include "cli/signals.h"
 
 namespace fathom {
@@ -21,6 +22,7 @@ MemoryOptions memory_options(const ModelFlags& flags, const MemoryBudget& budget
 Result<std::unique_ptr<Model>> load_within_budget(const ModelFlags& flags, bool drafting, Ops& ops,
                                                   const Surroundings& surroundings) {
   const MemoryBudget budget = memory_budget(flags.memory);
+  if (!budget.warning.empty()) remark(surroundings, budget.warning);
   MemoryOptions options = memory_options(flags, budget, drafting);
   ProgressDisplay progress = progress_display(surroundings, false, {.what = "weights", .unit = "MiB"});
   options.hooks.progress = [&](int64_t done, int64_t total) {
@@ -32,7 +34,7 @@ Result<std::unique_ptr<Model>> load_within_budget(const ModelFlags& flags, bool 
   progress.clear();
   // The budget is the only argument that loading can find wrong.
   if (!model && model.error().code == ErrorCode::invalid_argument)
-    return fail(ErrorCode::invalid_argument, "{} ({})", model.error().message, budget.source);
+    return fail(ErrorCode::invalid_argument, "{} ({})", model.error().message, budget.origin);
   return model;
 }
 

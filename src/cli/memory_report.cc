@@ -105,11 +105,25 @@ std::string rate_text(double bytes) {
 
 }  // namespace
 
-MemoryBudget memory_budget(const std::optional<int64_t>& given) {
-  if (given) return {*given, "--memory"};
-  const MemoryLimit limit = available_memory();
-  const int64_t left = used_memory() + limit.bytes - memory_headroom(limit.bytes);
-  return {std::max<int64_t>(left, 0), limit.source};
+MemoryBudget memory_budget(const std::optional<int64_t>& given, const std::filesystem::path& root) {
+  if (given) {
+    MemoryBudget budget{*given, "--memory", "--memory", ""};
+    const MemoryLimit most = total_memory(root);
+    if (!most.source.empty() && *given > most.total)
+      budget.warning = fmt::format("--memory {} is more than there is: {} ({})", size_text(*given),
+                                   size_text(most.total), most.source);
+    return budget;
+  }
+  const MemoryLimit limit = available_memory(root);
+  const int64_t headroom = memory_headroom(limit.bytes);
+  const int64_t used = used_memory(root);
+  if (limit.source.empty())
+    return {used, "nothing", "nothing says how much memory there is; --memory can", ""};
+  return {
+      used + limit.bytes - headroom, limit.source,
+      fmt::format("by {}: of {}, this process has {} and may have {} more, less {} for others", limit.source,
+                  size_text(limit.total), size_text(used), size_text(limit.bytes), size_text(headroom)),
+      ""};
 }
 
 Result<Bandwidths> measure_bandwidths(MemoryTiers& tiers, const Bandwidths& given,
@@ -147,7 +161,9 @@ double MemoryForecast::tokens_per_second(double disk_bytes) const {
 Result<MemoryForecast> forecast_memory(const ModelConfig& config, const MemoryNeeds& needs,
                                        const MemoryBudget& budget, const Bandwidths& bandwidths) {
   MemoryForecast f;
-  FATHOM_ASSIGN(f.plan, plan_memory(needs, budget.bytes));
+  auto plan = plan_memory(needs, budget.bytes);
+  if (!plan) return fail(plan.error().code, "{} ({})", plan.error().message, budget.origin);
+  f.plan = *plan;
   f.budget_source = budget.source;
   f.bandwidths = bandwidths;
   const auto experts = static_cast<double>(config.n_layers * config.n_activated_experts * needs.slot);
@@ -155,7 +171,7 @@ Result<MemoryForecast> forecast_memory(const ModelConfig& config, const MemoryNe
   const auto rows =
       static_cast<double>(static_cast<int64_t>(config.engram_layer_ids.size()) * config.engram_columns() * 2 *
                           static_cast<int64_t>(DirectFile::alignment));
-  f.memory_bytes_per_token = static_cast<double>(needs.dense) + experts;
+  f.memory_bytes_per_token = static_cast<double>(needs.dense - needs.draft_dense) + experts;
   f.disk_bytes_cold = experts + rows;
   f.disk_bytes_warm = (1 - f.plan.expert_share()) * experts + rows;
   return f;
@@ -171,10 +187,10 @@ std::string to_text(const MemoryForecast& f) {
   line("dense weights", size_text(n.dense));
   line("activations", size_text(n.workspace));
   line("one sequence, full context", size_text(n.sequences));
-  line("n-gram rows", size_text(f.plan.num_engram_rows * n.engram_row + n.engram_staging));
+  line("n-gram rows", size_text(f.plan.num_engram_rows * n.engram_row + f.plan.engram_staging));
   line("experts", fmt::format("{} of {} ({:.1f} %), {} each", f.plan.num_slots, n.num_experts,
                               100 * f.plan.expert_share(), size_text(n.slot)));
-  line("smallest that works", size_text(n.smallest_budget()));
+  line("smallest that works", fmt::format("{}M", n.told_budget() >> 20));
   line("memory bandwidth", rate_text(f.bandwidths.memory));
   line("disk bandwidth", rate_text(f.bandwidths.disk));
   line("from memory, a token", size_text(static_cast<int64_t>(f.memory_bytes_per_token)));
@@ -199,12 +215,12 @@ Json to_json(const MemoryForecast& f) {
           {"dense_bytes", n.dense},
           {"activation_bytes", n.workspace},
           {"sequence_bytes", n.sequences},
-          {"engram_bytes", f.plan.num_engram_rows * n.engram_row + n.engram_staging},
+          {"engram_bytes", f.plan.num_engram_rows * n.engram_row + f.plan.engram_staging},
           {"expert_bytes", n.slot},
           {"experts_in_memory", f.plan.num_slots},
           {"experts", n.num_experts},
           {"planned_bytes", f.plan.bytes()},
-          {"smallest_budget_bytes", n.smallest_budget()},
+          {"smallest_budget_bytes", n.told_budget()},
           {"memory_bandwidth", known(f.bandwidths.memory)},
           {"disk_bandwidth", known(f.bandwidths.disk)},
           {"not_measured", f.bandwidths.problem},

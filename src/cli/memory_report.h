@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -38,9 +39,12 @@ struct MemoryForecast {
 /// The budget of flags, or else what the machine leaves; and where the number is from.
 struct MemoryBudget {
   int64_t bytes = 0;
-  std::string source;
+  std::string source;   // a flag, or a file's path
+  std::string origin;   // the same as a reader can follow it, for refusals
+  std::string warning;  // what is doubtful about it; empty: nothing
 };
-MemoryBudget memory_budget(const std::optional<int64_t>& given);
+/// `root` stands for "/" in tests.
+MemoryBudget memory_budget(const std::optional<int64_t>& given, const std::filesystem::path& root = "/");
 
 struct MeasureOptions {
   int threads = 1;                  // that read memory

@@ -4,9 +4,9 @@
 namespace fathom {
 
 /// Call once, first thing in main. SIGPIPE is ignored (writes report it). SIGBUS, which a mapped file gives
-/// that was cut short or cannot be read, ends the process with a message and exit code 1. SIGINT sets a flag
-/// and interrupts system calls, whether or not the parent had it blocked; a second one before
-/// take_interrupt() ends the process.
+/// that was cut short or cannot be read, ends the process with exit code 1 and a message that names the file.
+/// SIGINT sets a flag and interrupts system calls, whether or not the parent had it blocked; a second one
+/// before take_interrupt() ends the process.
 void install_signal_handlers();
 
 /// Whether SIGINT has come since the last take_interrupt().

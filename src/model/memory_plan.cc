@@ -13,7 +13,20 @@ constexpr int64_t mebibyte = int64_t{1} << 20;
 
 int64_t MemoryPlan::bytes() const {
   return needs.fixed() + num_slots * needs.slot +
-         (num_engram_rows - needs.min_engram_rows) * needs.engram_row;
+         (num_engram_rows - needs.min_engram_rows) * needs.engram_row +
+         (engram_staging - needs.engram_staging);
+}
+
+int64_t MemoryNeeds::told_process() const {
+  // Coarse, so that every run tells the same number nearly always.
+  constexpr int64_t grain = 16 * mebibyte;
+  constexpr int64_t variation = 4 * mebibyte;
+  return (process + process / 16 + variation + grain - 1) / grain * grain;
+}
+
+int64_t MemoryNeeds::told_budget() const {
+  const int64_t bytes = smallest_budget() - process + told_process();
+  return (bytes + mebibyte - 1) / mebibyte * mebibyte;
 }
 
 double MemoryPlan::expert_share() const {
@@ -22,19 +35,22 @@ double MemoryPlan::expert_share() const {
 }
 
 Result<MemoryPlan> plan_memory(const MemoryNeeds& n, int64_t budget) {
-  if (const int64_t smallest = n.smallest_budget(); budget < smallest) {
+  if (budget < n.smallest_budget()) {
     const int64_t rows = n.min_engram_rows * n.engram_row + n.engram_staging;
     return fail(
         ErrorCode::invalid_argument,
         "{} of memory is too little for this model: the smallest that works is {}M: {} of dense "
         "weights, {} of activations, {} of sequence state, {} for n-gram rows, {} experts of {}, and {} "
-        "that the process already uses",
-        size_text(budget), (smallest + mebibyte - 1) / mebibyte, size_text(n.dense), size_text(n.workspace),
-        size_text(n.sequences), size_text(rows), n.min_slots, size_text(n.slot), size_text(n.process));
+        "for the process itself",
+        size_text(budget), n.told_budget() / mebibyte, size_text(n.dense), size_text(n.workspace),
+        size_text(n.sequences), size_text(rows), n.min_slots, size_text(n.slot), size_text(n.told_process()));
   }
-  MemoryPlan plan{n, budget, n.min_slots, n.min_engram_rows};
+  MemoryPlan plan{n, budget, n.min_slots, n.min_engram_rows, n.engram_staging};
   int64_t left = budget - n.fixed() - n.min_slots * n.slot;
   if (n.engram_row > 0) {
+    plan.engram_staging =
+        std::max(n.engram_staging, std::min({n.max_engram_staging, budget / 64, n.engram_staging + left}));
+    left -= plan.engram_staging - n.engram_staging;
     const int64_t for_rows = std::min({left, budget / 32, 256 * mebibyte});
     plan.num_engram_rows += for_rows / n.engram_row;
     left -= for_rows;
@@ -57,7 +73,7 @@ int64_t min_expert_slots(const ModelConfig& c) {
 }
 
 int64_t memory_headroom(int64_t available) {
-  return std::clamp(available / 16, 256 * mebibyte, 2048 * mebibyte);
+  return std::min(available / 8, std::clamp(available / 16, 256 * mebibyte, 2048 * mebibyte));
 }
 
 }  // namespace fathom

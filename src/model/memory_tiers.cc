@@ -1,5 +1,7 @@
 #include "model/memory_tiers.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 
 #include "base/memory_limit.h"
@@ -14,9 +16,13 @@ Result<std::unique_ptr<MemoryTiers>> MemoryTiers::open(const ModelConfig& config
   std::unique_ptr<MemoryTiers> tiers(new MemoryTiers(checkpoint, std::move(options)));
   const MemoryOptions& o = tiers->options_;
   const bool drafting = o.drafting && tensors.draft_available();
-  for (ExpectedTensor& tensor : make_manifest(config))
-    if (is_resident(tensor, drafting) && tensors.try_find(tensor.name) != nullptr)
-      tiers->resident_names_.push_back(std::move(tensor.name));
+  std::vector<std::string> for_drafts;
+  for (ExpectedTensor& tensor : make_manifest(config)) {
+    if (!is_resident(tensor, drafting) || tensors.try_find(tensor.name) == nullptr) continue;
+    if (!is_resident(tensor, false)) for_drafts.push_back(tensor.name);
+    tiers->resident_names_.push_back(std::move(tensor.name));
+  }
+  tiers->needs_.draft_dense = ResidentWeights::bytes_for(tensors, for_drafts);
   FATHOM_ASSIGN(tiers->shards_, open_direct(checkpoint, o.mode));
   FATHOM_ASSIGN(tiers->reader_, AsyncReader::create(o.engine));
   tiers->experts_ = std::make_unique<ExpertCache>(checkpoint, tiers->shards_, *tiers->reader_);
@@ -32,6 +38,8 @@ void MemoryTiers::find_needs(const ModelConfig& config, const TensorTable& tenso
   const MemoryOptions& o = options_;
   const bool drafting = o.drafting && tensors.draft_available();
   const int64_t context = o.context > 0 ? std::min(o.context, config.max_seq_len) : config.max_seq_len;
+  // What was only needed to read the files' headers is free again, but the allocator may still have it.
+  (void)::malloc_trim(0);
   needs_.process = used_memory();
   needs_.dense = ResidentWeights::bytes_for(tensors, resident_names_);
   needs_.load_staging = ResidentWeights::staging_bytes;
@@ -44,8 +52,9 @@ void MemoryTiers::find_needs(const ModelConfig& config, const TensorTable& tenso
   needs_.min_engram_rows =
       o.max_rows * config.engram_columns() * static_cast<int64_t>(config.engram_layer_ids.size());
   needs_.engram_row = engram_->bytes_for(1, 0);
-  needs_.engram_staging = std::max(EngramRows::min_staging_bytes,
-                                   std::min(EngramRows::staging_for(needs_.min_engram_rows), o.budget / 64));
+  needs_.engram_staging = EngramRows::min_staging_bytes;
+  needs_.max_engram_staging =
+      std::max(EngramRows::min_staging_bytes, EngramRows::staging_for(needs_.min_engram_rows));
 }
 
 Status MemoryTiers::fill(TensorTable& tensors) {
@@ -54,7 +63,7 @@ Status MemoryTiers::fill(TensorTable& tensors) {
   FATHOM_ASSIGN(resident_, ResidentWeights::load(checkpoint_, shards_, *reader_, resident_names_, tensors,
                                                  options_.hooks));
   FATHOM_TRY(experts_->reserve(plan_.num_slots));
-  if (engram_ != nullptr) FATHOM_TRY(engram_->reserve(plan_.num_engram_rows, needs_.engram_staging));
+  if (engram_ != nullptr) FATHOM_TRY(engram_->reserve(plan_.num_engram_rows, plan_.engram_staging));
   return {};
 }
 

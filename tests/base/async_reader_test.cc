@@ -2,13 +2,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <liburing.h>
 
+#include <atomic>
 #include <cstring>
 #include <random>
 #include <vector>
 
 #include "base/huge_buffer.h"
+#include "base/uring_reader.h"
 #include "tests/support/checkpoint_builder.h"
+#include "tests/support/refused_thread.h"
 
 namespace fathom {
 namespace {
@@ -147,6 +151,124 @@ TEST(AsyncReader, AutomaticTakesOneThatIsThere) {
   ASSERT_TRUE(reader) << reader.error().message;
   const bool uring = AsyncReader::create(Engine::io_uring).has_value();
   EXPECT_EQ((*reader)->name(), uring ? "io_uring" : "threads");
+}
+
+TEST(AsyncReader, ARefusedThreadIsAnError) {
+  for (const Engine engine : {Engine::threads, Engine::automatic}) {
+    const auto reader = AsyncReader::create(engine, test::refuse_threads_after(0));
+    ASSERT_FALSE(reader);
+    EXPECT_EQ(reader.error().code, ErrorCode::io);
+    EXPECT_THAT(reader.error().message, HasSubstr("cannot start thread 1 of 16: "));
+  }
+  // Those that have started are stopped.
+  const auto reader = AsyncReader::create(Engine::threads, test::refuse_threads_after(5));
+  ASSERT_FALSE(reader);
+  EXPECT_THAT(reader.error().message, HasSubstr("cannot start thread 6 of 16: "));
+}
+
+// What the kernel answers instead of doing as it is told: from the `first` call on, `count` times.
+struct Refusal {
+  int error = 0;
+  int first = 0;
+  int count = 0;
+};
+constexpr int for_ever = 1 << 30;
+
+class FailingRingTest : public testing::Test {
+ protected:
+  static constexpr size_t bytes = size_t{9} << 20;
+
+  std::unique_ptr<AsyncReader> reader(const Refusal& submit, const Refusal& wait) {
+    RingCalls calls = kernel_ring_calls();
+    const auto failing = [](const Refusal& refusal, auto call) {
+      return [=, calls = std::make_shared<std::atomic<int>>(0)](auto... arguments) {
+        const int number = (*calls)++ - refusal.first;
+        return number >= 0 && number < refusal.count ? -refusal.error : call(arguments...);
+      };
+    };
+    calls.submit = failing(submit, calls.submit);
+    // Like the kernel's, it gives what is there already.
+    const auto refused = failing(wait, [](io_uring*) { return 0; });
+    calls.wait_entry = [refused, real = calls.wait_entry](io_uring* ring, io_uring_cqe** entry) {
+      const int result = refused(ring);
+      if (result == 0) return real(ring, entry);
+      return ::io_uring_cq_ready(ring) > 0 ? real(ring, entry) : result;
+    };
+    auto made = make_uring_reader(start_std_thread, calls);
+    return made ? std::move(*made) : nullptr;
+  }
+  // Twice the same, in pieces, so that failures come before, between and after.
+  std::vector<Status> read_twice(AsyncReader& reader) {
+    std::vector<Status> out;
+    for (int i = 0; i < 2; ++i) {
+      std::memset(memory_.data(), 0, bytes);
+      const ReadRequest request{file_.get(), 0, bytes, memory_.data()};
+      out.push_back(reader.wait(reader.submit({&request, 1}, ReadUrgency::needed)));
+      if (out.back()) {
+        EXPECT_EQ(std::memcmp(memory_.data(), content_.data(), bytes), 0);
+      }
+    }
+    return out;
+  }
+
+  TempDir dir_;
+  std::string content_ = random_bytes(bytes);
+  std::shared_ptr<const DirectFile> file_ =
+      DirectFile::open(write_file(dir_ / "data", content_), Mode::direct).value();
+  HugeBuffer memory_ = HugeBuffer::allocate(bytes).value();
+};
+
+TEST_F(FailingRingTest, WhatIsRefusedForAMomentIsTriedAgain) {
+  for (const int error : {EINTR, EAGAIN, EBUSY})
+    for (const int first : {0, 1, 3}) {
+      const Refusal refusal{error, first, 5};
+      for (const auto& r : {reader(refusal, {}), reader({}, refusal), reader(refusal, refusal)}) {
+        if (r == nullptr) GTEST_SKIP() << "no io_uring";
+        for (const Status& status : read_twice(*r)) EXPECT_TRUE(status) << status.error().message;
+      }
+    }
+}
+
+// The results come all the same, and are found.
+TEST_F(FailingRingTest, AKernelThatNeverWaitsIsAskedNoMoreThanForResults) {
+  const auto r = reader({}, {EBUSY, 0, for_ever});
+  if (r == nullptr) GTEST_SKIP() << "no io_uring";
+  for (const Status& status : read_twice(*r)) EXPECT_TRUE(status) << status.error().message;
+}
+
+TEST_F(FailingRingTest, AnErrorOfTheRingIsAnErrorOfTheReadsThatNamesTheFile) {
+  for (const int first : {0, 1})
+    for (const int error : {EIO, ENOMEM})
+      for (const bool submit : {true, false}) {
+        const Refusal refusal{error, first, 1};
+        const auto r = submit ? reader(refusal, {}) : reader({}, refusal);
+        if (r == nullptr) GTEST_SKIP() << "no io_uring";
+        (void)read_twice(*r);
+        const std::vector<Status> after = read_twice(*r);
+        for (const Status& status : after) {
+          if (status) continue;  // every result was there before it was waited for
+          EXPECT_EQ(status.error().code, ErrorCode::io);
+          EXPECT_THAT(status.error().message,
+                      HasSubstr(fmt::format("{}: reading at byte 0: io_uring: {}", file_->path().string(),
+                                            std::strerror(error))));
+        }
+        EXPECT_TRUE(!submit || !after[0]);
+      }
+}
+
+TEST_F(FailingRingTest, ARingThatTakesNothingIsAnErrorInTheEnd) {
+  const auto r = reader({EBUSY, 1, for_ever}, {});
+  if (r == nullptr) GTEST_SKIP() << "no io_uring";
+  const std::vector<Status> statuses = read_twice(*r);
+  ASSERT_FALSE(statuses[1]);
+  EXPECT_THAT(statuses[1].error().message, HasSubstr("io_uring: Device or resource busy"));
+}
+
+TEST_F(FailingRingTest, EndsWithReadsThatWereRefused) {
+  const auto r = reader({EAGAIN, 0, 3}, {EIO, 0, 1});
+  if (r == nullptr) GTEST_SKIP() << "no io_uring";
+  const ReadRequest request{file_.get(), 0, bytes, memory_.data()};
+  (void)r->submit({&request, 1}, ReadUrgency::ahead);
 }
 
 TEST(DirectFile, RefusesWhatIsNotAFile) {

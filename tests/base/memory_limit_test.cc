@@ -19,6 +19,7 @@ class Machine {
     return *this;
   }
   MemoryLimit available() const { return available_memory(root_.path()); }
+  MemoryLimit total() const { return total_memory(root_.path()); }
   std::string source() const {
     return std::filesystem::path(available().source).lexically_relative(root_.path()).string();
   }
@@ -53,6 +54,25 @@ TEST(MemoryLimit, CountsAllAncestorsOfAGroup) {
       .file("sys/fs/cgroup/outer/inner/memory.current", "1000\n");
   EXPECT_EQ(m.available().bytes, 6000000);
   EXPECT_EQ(m.source(), "sys/fs/cgroup/outer");
+}
+
+TEST(MemoryLimit, KnowsWhatThereIsInAll) {
+  Machine m;
+  m.file("proc/meminfo", meminfo);
+  EXPECT_EQ(m.available().total, 32000 * 1024);
+  EXPECT_EQ(m.total().total, 32000 * 1024);
+  // The outer group has less left, the inner one less in all.
+  m.file("proc/self/mountinfo", mounts_v2)
+      .file("proc/self/cgroup", "0::/outer/inner\n")
+      .file("sys/fs/cgroup/outer/memory.max", "10000000\n")
+      .file("sys/fs/cgroup/outer/memory.current", "9000000\n")
+      .file("sys/fs/cgroup/outer/inner/memory.max", "7000000\n")
+      .file("sys/fs/cgroup/outer/inner/memory.current", "1000\n");
+  EXPECT_EQ(m.available().bytes, 1000000);
+  EXPECT_EQ(m.available().total, 10000000);
+  EXPECT_EQ(m.total().total, 7000000);
+  EXPECT_EQ(m.total().bytes, 7000000);
+  EXPECT_TRUE(m.total().source.ends_with("sys/fs/cgroup/outer/inner"));
 }
 
 TEST(MemoryLimit, FileCacheDoesNotCountAsUsed) {

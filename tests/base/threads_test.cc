@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/refused_thread.h"
+
 namespace fathom {
 namespace {
 
@@ -77,6 +79,19 @@ TEST(ThreadPool, TakesTurnsBetweenCallers) {
     });
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(items, 4000);
+}
+
+// Ends only if those that have started are stopped and joined.
+TEST(ThreadPool, SaysWhichThreadTheSystemRefused) {
+  for (const int allowed : {0, 1, 6}) {
+    try {
+      ThreadPool pool(8, test::refuse_threads_after(allowed));
+      FAIL() << "there is a pool of " << pool.num_threads();
+    } catch (const std::exception& e) {
+      EXPECT_EQ(std::string(e.what()), fmt::format("cannot start thread {} of 8: {}", allowed + 2,
+                                                   std::generic_category().message(EAGAIN)));
+    }
+  }
 }
 
 TEST(ThreadPool, StartsAndStopsUnused) {

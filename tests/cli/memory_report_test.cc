@@ -46,7 +46,7 @@ TEST_F(MeasureBandwidths, WithTooLittleMemorySaysWhatToDo) {
   EXPECT_THAT(found->problem, HasSubstr("--disk-bandwidth"));
   EXPECT_THAT(found->problem, HasSubstr("(/group)"));
 
-  const auto forecast = forecast_memory(config_, tiers_->needs(), {int64_t{4} << 30, "x"}, *found);
+  const auto forecast = forecast_memory(config_, tiers_->needs(), {int64_t{4} << 30, "x", "", ""}, *found);
   ASSERT_TRUE(forecast) << forecast.error().message;
   EXPECT_EQ(forecast->tokens_per_second(1), 0);
   EXPECT_THAT(to_text(*forecast), HasSubstr("Not measured: "));

@@ -394,37 +394,6 @@ TEST(Inspect, ReportsASoundModel) {
   EXPECT_GT(out["memory"]["sequence"][0]["bytes"], 0);
 }
 
-TEST(Memory, ABudgetChangesNoAnswer) {
-  const auto generate = [](const char* memory) {
-    const Finished run = run_fathom({"generate", "--model", tiny, "--exact", "--memory", memory, "--json",
-                                     "--temperature", "0", "--max-tokens", "8", "--prompt", "abc"});
-    EXPECT_EQ(run.exit_code, 0) << run.err;
-    return parsed(run.out);
-  };
-  const Json mapped = generate("mapped"), budget = generate("1.5G");
-  EXPECT_EQ(budget["ids"], mapped["ids"]);
-  EXPECT_FALSE(mapped.contains("memory"));
-  EXPECT_EQ(budget["memory"]["budget_bytes"], int64_t{3} << 29);
-  EXPECT_GT(budget["memory"]["experts"]["misses"], 0);
-}
-
-TEST(Memory, ATooSmallBudgetIsRefusedWithTheSmallestThatWorks) {
-  const Finished run = run_fathom({"generate", "--model", tiny, "--memory", "1M", "--prompt", "abc"});
-  EXPECT_EQ(run.exit_code, 1);
-  EXPECT_THAT(run.err,
-              HasSubstr("1.0 MiB of memory is too little for this model: the smallest that works is"));
-  EXPECT_THAT(run.err, HasSubstr("(--memory)"));
-  const Finished inspect = run_fathom({"inspect", "--model", tiny, "--memory", "1M"});
-  EXPECT_EQ(inspect.exit_code, 1);
-  EXPECT_THAT(inspect.out, HasSubstr("the smallest that works is"));
-}
-
-TEST(Memory, ASizeThatIsNoneIsAUsageError) {
-  const Finished run = run_fathom({"generate", "--model", tiny, "--memory", "lots", "--prompt", "abc"});
-  EXPECT_EQ(run.exit_code, 2);
-  EXPECT_THAT(run.err, HasSubstr("--memory: expected a size such as 16G, 512MiB or 1.5T, found 'lots'"));
-}
-
 // 8 layers of 3 experts, and 6 columns in 2 tables with two blocks a row.
 TEST(Inspect, ForeseesBytesAndTokensFromBandwidths) {
   const Finished run = run_fathom({"inspect", "--model", tiny, "--json", "--memory", "1.5G",
@@ -436,6 +405,8 @@ TEST(Inspect, ForeseesBytesAndTokensFromBandwidths) {
   const double rows = 6 * 2 * 2 * 4096;
   const double experts = 8 * 3 * memory["expert_bytes"].get<double>();
   EXPECT_EQ(memory["disk_bytes_per_token"]["nothing_cached"], experts + rows);
+  // Draft stages have their place in memory, but are not read for a token without drafts.
+  EXPECT_LT(memory["memory_bytes_per_token"].get<double>(), memory["dense_bytes"].get<double>() + experts);
   EXPECT_EQ(memory["disk_bytes_per_token"]["uniform"], rows);  // every expert fits
   EXPECT_DOUBLE_EQ(memory["tokens_per_second"]["nothing_cached"], 2e9 / (experts + rows));
 }

@@ -41,9 +41,36 @@ TEST(PlanMemory, OneByteLessIsRefusedWithAllNumbers) {
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.error().code, ErrorCode::invalid_argument);
   EXPECT_EQ(plan.error().message,
-            "1.1 GiB of memory is too little for this model: the smallest that works is 1126M: 1000.0 MiB of "
+            "1.1 GiB of memory is too little for this model: the smallest that works is 1132M: 1000.0 MiB of "
             "dense weights, 50.0 MiB of activations, 20.0 MiB of sequence state, 6.0 MiB for n-gram rows, 8 "
-            "experts of 5.0 MiB, and 10.0 MiB that the process already uses");
+            "experts of 5.0 MiB, and 16.0 MiB for the process itself");
+}
+
+TEST(PlanMemory, TheSmallestThatIsToldWorksInARunThatIsALittleLarger) {
+  MemoryNeeds n = needs();
+  n.process = 10 * mebibyte + 12345;
+  const int64_t told = n.told_budget();
+  EXPECT_EQ(told % mebibyte, 0);
+  for (const int64_t more : {0, 1, 3, 4}) {
+    n.process = (10 + more) * mebibyte + 12345;
+    EXPECT_TRUE(plan_memory(n, told)) << more;
+  }
+  n.process = 10 * mebibyte - 54321;
+  EXPECT_EQ(n.told_budget(), told);  // runs that differ a little tell the same
+  EXPECT_TRUE(plan_memory(n, n.smallest_budget()));
+}
+
+TEST(PlanMemory, RowsAreReadInMoreMemoryWhereThereIsMore) {
+  MemoryNeeds n = needs();
+  n.max_engram_staging = 24 * mebibyte;
+  EXPECT_EQ(n.smallest_budget(), smallest);  // whatever they could use
+  EXPECT_EQ(plan_memory(n, smallest)->engram_staging, 4 * mebibyte);
+  EXPECT_EQ(plan_memory(n, smallest + 5 * mebibyte)->engram_staging, 9 * mebibyte);
+  EXPECT_EQ(plan_memory(n, smallest + 5 * mebibyte)->bytes(), smallest + 5 * mebibyte);
+  EXPECT_EQ(plan_memory(n, 1280 * mebibyte)->engram_staging, 20 * mebibyte);  // a 64th
+  EXPECT_EQ(plan_memory(n, 8000 * mebibyte)->engram_staging, 24 * mebibyte);
+  for (int64_t budget = smallest; budget < 2000 * mebibyte; budget += 12345)
+    ASSERT_LE(plan_memory(n, budget)->bytes(), budget);
 }
 
 TEST(PlanMemory, TheRestGoesToExpertsAndALittleToRows) {
@@ -73,9 +100,15 @@ TEST(PlanMemory, LoadingNeedsRoomToo) {
 }
 
 TEST(MemoryHeadroom, IsASixteenthWithinBounds) {
-  EXPECT_EQ(memory_headroom(1024 * mebibyte), 256 * mebibyte);
+  EXPECT_EQ(memory_headroom(2048 * mebibyte), 256 * mebibyte);
   EXPECT_EQ(memory_headroom(16384 * mebibyte), 1024 * mebibyte);
   EXPECT_EQ(memory_headroom(1000000 * mebibyte), 2048 * mebibyte);
+}
+
+TEST(MemoryHeadroom, IsAnEighthOfLittle) {
+  EXPECT_EQ(memory_headroom(0), 0);
+  EXPECT_EQ(memory_headroom(100 * mebibyte), 100 * mebibyte / 8);
+  EXPECT_EQ(memory_headroom(2040 * mebibyte), 255 * mebibyte);
 }
 
 }  // namespace

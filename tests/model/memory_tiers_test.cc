@@ -231,7 +231,7 @@ TEST(MemoryTiers, ATooSmallBudgetIsRefusedWithTheSmallestThatWorks) {
   const auto model = Model::load(FATHOM_RANDOM_MODEL, *ops, o);
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_LE((*model)->memory()->plan().bytes(), o.budget);
-  o.budget = smallest - (8 << 20);
+  o.budget = smallest - (64 << 20);  // what is told leaves room for runs that differ
   EXPECT_FALSE(Model::load(FATHOM_RANDOM_MODEL, *ops, o));
 }
 
