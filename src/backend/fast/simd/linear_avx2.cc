@@ -120,6 +120,13 @@ FATHOM_INLINE float reduce(__m256 lanes, __m256i largest) {
 
 // ---- Working memory ----
 
+int64_t scales_of_row(int64_t in) { return (in / block + 16) / 8 * 8; }
+int64_t panel_stride(int64_t in) { return arranged_columns(in) + 8; }  // rows must not share sets
+
+int64_t panel_bytes(int64_t in) {
+  return static_cast<int64_t>(sizeof(float)) * panel_rows * (scales_of_row(in) + panel_stride(in));
+}
+
 // For panel_rows weight rows: scales and unpacked weights.
 struct Work {
   float* scales;
@@ -129,15 +136,10 @@ struct Work {
 
   Work(uint8_t* memory, int64_t in)
       : scales(reinterpret_cast<float*>(memory)),
-        scale_stride((in / block + 16) / 8 * 8),
+        scale_stride(scales_of_row(in)),
         panel(scales + panel_rows * scale_stride),
-        stride(arranged_columns(in) + 8) {}  // rows must not share sets
+        stride(panel_stride(in)) {}
 };
-
-int64_t panel_bytes(int64_t in) {
-  const Work work(nullptr, in);
-  return static_cast<int64_t>(sizeof(float)) * panel_rows * (work.scale_stride + work.stride);
-}
 
 // ---- One row ----
 
