@@ -107,7 +107,7 @@ class ExpertRound {
       int64_t number;
     };
     const int64_t in = (jobs.front().weights->*weight).in();
-    const int64_t values = block_values(context_, in);
+    const int64_t values = context_.linear.block_values(in);
     const auto format = [&](const Job& job) { return stored_matrix(job.weights->*weight).format; };
     std::vector<Block> blocks;
     std::vector<size_t> same(jobs.size());  // the job whose arranged rows a job uses

@@ -13,7 +13,7 @@ using cpu::elements;
 ArrangedRows arrange_rows(const Context& context, const bf16* x, int64_t stride, int64_t rows, int64_t in,
                           WeightFormat format, bool quantize) {
   const int64_t block = context.linear.row_block;
-  const int64_t values = block_values(context, in);
+  const int64_t values = context.linear.block_values(in);
   auto* out = context.scratch.take<uint16_t>(Scratch::input, num_blocks(context, rows) * values);
   const int64_t grain = std::max<int64_t>(1, rows_per_item(in) / block);
   context.pool.parallel_for_workers(

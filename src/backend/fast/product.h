@@ -9,12 +9,9 @@
 
 namespace fathom::fast {
 
-/// How many blocks `rows` rows make, and values in a block.
+/// How many blocks `rows` rows make.
 inline int64_t num_blocks(const Context& context, int64_t rows) {
   return (rows + context.linear.row_block - 1) / context.linear.row_block;
-}
-inline int64_t block_values(const Context& context, int64_t in) {
-  return context.linear.row_block * arranged_columns(in);
 }
 
 /// Arranges block `b` of `all` rows of `in` bf16 values each, row_of(r), for weights of `format`.

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "backend/fast/linear_kernels.h"
+#include "backend/fast/scratch.h"
 #include "tests/backend/fast/random_weight.h"
 #include "tests/backend/fast/row_check.h"
 
@@ -104,6 +106,55 @@ TEST(FastLinear, DamagedWeights) {
           for (int64_t o = 0; o < out; ++o)
             EXPECT_EQ(std::isnan(to_float(y.values[static_cast<size_t>(r * out + o)])), o == 13)
                 << r << " " << o;
+      }
+    }
+  }
+}
+
+// f32 results of [first, first + count) of bf16 rows, by the kernels alone.
+std::vector<float> products(const fast::LinearKernels& kernels, const Weight& weight,
+                            const std::vector<bf16>& x, int64_t first, int64_t count) {
+  const fast::StoredMatrix m = fast::stored_matrix(weight);
+  const int64_t out = weight.out();
+  const int64_t values = kernels.block_values(m.in);
+  const int64_t blocks = (count + kernels.row_block - 1) / kernels.row_block;
+  fast::Scratch scratch;
+  auto* arranged = scratch.take<uint16_t>(fast::Scratch::input, blocks * values);
+  for (int64_t b = 0; b < blocks; ++b) {
+    const uint16_t* rows[fast::largest_row_block] = {};
+    const int64_t width = std::min(count, kernels.row_block);
+    for (int64_t r = 0; r < width && b * width + r < count; ++r)
+      rows[r] = reinterpret_cast<const uint16_t*>(x.data() + (first + b * width + r) * m.in);
+    kernels.arrange(m.format, rows, width, m.in, arranged + b * values);
+  }
+  std::vector<float> y(static_cast<size_t>(count * out));
+  EXPECT_TRUE(kernels.multiply(m, 0, out, {arranged, values, count}, y.data(), out,
+                               scratch.take<uint8_t>(fast::Scratch::panel, kernels.panel_bytes(m.in))));
+  return y;
+}
+
+// Values so far apart that every sum rounds: the order of summation shows.
+TEST(FastLinear, OrderOfSummationDependsOnColumnsAlone) {
+  constexpr int64_t out = 37;
+  constexpr int64_t rows = 40;
+  for (Isa isa : available_isas()) {
+    for (DType format : formats) {
+      for (int64_t in : {96, 544, 1664}) {
+        SCOPED_TRACE(std::string(isa_name(isa)) + " " + std::string(dtype_name(format)) + " " +
+                     std::to_string(in));
+        std::mt19937 random(4);
+        const RandomWeight weight(format, out, in, 10);
+        std::vector<bf16> x = bf16_normals(random, rows * in);
+        for (bf16& v : x) v = to_bf16(std::ldexp(to_float(v), static_cast<int>(random() % 41) - 20));
+        const fast::LinearKernels& kernels = fast::linear_kernels(isa);
+        const std::vector<float> together = products(kernels, weight.weight(), x, 0, rows);
+        for (int64_t count : {1, 2, 3, 4, 5, 8, 17}) {
+          for (int64_t first = 0; first + count <= rows; first += count) {
+            const std::vector<float> some = products(kernels, weight.weight(), x, first, count);
+            EXPECT_EQ(std::memcmp(some.data(), together.data() + first * out, some.size() * sizeof(float)), 0)
+                << count << " rows from " << first;
+          }
+        }
       }
     }
   }

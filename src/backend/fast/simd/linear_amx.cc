@@ -1,17 +1,20 @@
 // Linear kernels for AMX-BF16: tiles of 16 weight rows times up to 16 input rows.
 //
-// A result adds, for every 32 columns in arranged order, what one tile product gives (TDPBF16PS); its order
-// of summation depends on neither the number of rows nor where a row stands in a tile. Weights are unpacked a
-// slice of columns at a time, which stays in the first-level cache while all input rows use it; with many
-// rows several strips take a slice in turn, so that the input's slice stays near, too.
-#include "backend/fast/simd/linear_kernels.h"
+// A result adds, for every 32 columns, what one tile product gives (TDPBF16PS); its order of summation
+// depends on neither the number of rows nor where a row stands in a tile, and tile_order.h has the same one
+// for few rows. Weights are unpacked a slice of columns at a time, which stays in the first-level cache while
+// all input rows use it; with many rows several strips take a slice in turn, so that the input's slice stays
+// near, too.
+#include "backend/fast/simd/by_format.h"
+#include "backend/fast/simd/tile_order.h"
+#include "backend/fast/simd/transpose_avx512.h"
 #include "backend/fast/simd/unpack_avx512.h"
 
 namespace fathom::fast::amx {
 namespace {
 
 constexpr int64_t tile_rows = 16;
-constexpr int64_t tile_columns = 32;           // bf16 in a tile's row
+constexpr int64_t tile_columns_of_row = 32;    // bf16
 constexpr int64_t strip_rows = 2 * tile_rows;  // weight rows worked on together
 constexpr int64_t slice = 512;                 // columns unpacked at a time: 32 KB for a strip
 constexpr int64_t slice_stride = slice + 32;   // a line more: rows must not share sets
@@ -22,7 +25,10 @@ constexpr int64_t most_rows = 512;
 constexpr int64_t most_strips = 8;
 constexpr int64_t block_sums = strip_rows * tile_rows;  // of a strip and a block of input rows
 
-// Working memory of a worker.
+constexpr int64_t tile_bytes = 2 * strip_weights + static_cast<int64_t>(sizeof(float)) * most_strips *
+                                                       (most_rows / tile_rows) * block_sums;
+
+// Working memory of a worker: tile_bytes.
 struct Work {
   uint16_t* weights;  // of a strip
   float* sums;        // [strips, blocks of input rows, strip_rows, tile_rows]
@@ -32,63 +38,57 @@ struct Work {
         sums(reinterpret_cast<float*>(weights + strip_weights)) {}
 };
 
-int64_t panel_bytes(int64_t) {
-  return 2 * strip_weights +
-         static_cast<int64_t>(sizeof(float)) * most_strips * (most_rows / tile_rows) * block_sums;
-}
+namespace few = avx512::tile_order;
 
 // ---- Input rows: [columns / 2][width] pairs, so that a tile's row holds one pair of every input row ----
 
-FATHOM_INLINE void transpose_16x16(const uint32_t* from, int64_t from_stride, uint32_t* to) {
-  __m512i r[16];
-  __m512i t[16];
-  for (int i = 0; i < 16; ++i) r[i] = _mm512_load_si512(from + i * from_stride);
-  for (int i = 0; i < 8; ++i) {
-    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
-    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+// Columns [k, k + step) of a row, in the order of a tile's weights.
+template <WeightFormat format>
+FATHOM_INLINE void arrange_step(const uint16_t* x, int64_t k, int64_t in, uint16_t* out) {
+  for (int64_t i = 0; i < step; i += tile_columns_of_row) {
+    const __m512i columns =
+        tile_columns<format>(_mm512_maskz_loadu_epi16(first_words(in - k - i), x + k + i));
+    _mm512_store_si512(out + i, format == WeightFormat::bf16 ? columns : clear_tiny(columns));
   }
-  for (int i = 0; i < 4; ++i) {
-    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
-    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
-    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
-    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
-    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xDD);
-    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
-    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xDD);
-  }
-  for (int i = 0; i < 4; ++i) {
-    _mm512_store_si512(to + 16 * i, _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88));
-    _mm512_store_si512(to + 16 * (i + 4), _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88));
-    _mm512_store_si512(to + 16 * (i + 8), _mm512_shuffle_i32x4(t[i], t[i + 8], 0xDD));
-    _mm512_store_si512(to + 16 * (i + 12), _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xDD));
+}
+
+// Rows of pairs, `stride` pairs apart, to `out`.
+FATHOM_INLINE void store_pairs(const uint32_t* rows, int64_t stride, int64_t count, int64_t width,
+                               uint32_t* out) {
+  for (int64_t p = 0; p < count; ++p, out += width) {
+    if (width == tile_rows) {
+      __m512i v[tile_rows];
+      for (int64_t r = 0; r < tile_rows; ++r) v[r] = _mm512_loadu_si512(rows + r * stride + p);
+      transpose_16x16(v);
+      for (int64_t r = 0; r < tile_rows; ++r) _mm512_store_si512(out + r * tile_rows, v[r]);
+      p += tile_rows - 1;
+      out += (tile_rows - 1) * width;
+    } else {
+      for (int64_t r = 0; r < width; ++r) out[r] = rows[r * stride + p];
+    }
   }
 }
 
 void arrange(WeightFormat format, const uint16_t* const* rows, int64_t width, int64_t in, uint16_t* out) {
+  if (width <= few::most_rows) return few::arrange(format, rows, width, in, reinterpret_cast<float*>(out));
   auto* pairs = reinterpret_cast<uint32_t*>(out);
   alignas(64) uint32_t part[tile_rows][step / 2];
   for (int64_t k = 0; k < in; k += step) {
     for (int64_t r = 0; r < width; ++r) {
       auto* to = reinterpret_cast<uint16_t*>(part[r]);
-      if (rows[r] != nullptr) {
-        arrange_row(format, rows[r] + k, in - k < step ? in - k : step, to);
-      } else {
-        for (int64_t i = 0; i < step; i += 32) _mm512_store_si512(to + i, _mm512_setzero_si512());
-      }
+      if (rows[r] != nullptr)
+        by_format(format, [&]<WeightFormat f>() { arrange_step<f>(rows[r], k, in, to); });
+      else
+        __builtin_memset(to, 0, sizeof(part[r]));
     }
-    for (int64_t p = 0; p < step / 2; ++p) {
-      uint32_t* to = pairs + (k / 2 + p) * width;
-      if (width == tile_rows) {
-        transpose_16x16(&part[0][p], step / 2, to);
-        p += tile_rows - 1;
-      } else {
-        for (int64_t r = 0; r < width; ++r) to[r] = part[r][p];
-      }
-    }
+    store_pairs(part[0], step / 2, step / 2, width, pairs + k / 2 * width);
   }
+}
+
+int64_t block_values(int64_t in) {
+  const int64_t of_few = few::most_rows * few::row_values(in) * 2;  // they are f32
+  const int64_t of_tiles = tile_rows * arranged_columns(in);
+  return of_few > of_tiles ? of_few : of_tiles;
 }
 
 // ---- Weights ----
@@ -131,6 +131,7 @@ struct Strip {
         row.template load<true>(k / step, usual[i], w);
       else
         row.template load<false>(k / step, usual[i], w);
+      if (format != WeightFormat::bf16) blocks_apart(w);
       for (int j = 0; j < 4; ++j) _mm512_store_si512(out + 32 * j, w[j]);
     }
     if (format == WeightFormat::fp8) nan[i] |= row.found_nan();
@@ -183,7 +184,7 @@ FATHOM_INLINE void tiles(const uint16_t* weights, const uint16_t* x, int64_t blo
       _tile_loadd(3, second + tile_rows * tile_rows, line);
     }
   }
-  for (int64_t k = 0; k < columns; k += tile_columns) {
+  for (int64_t k = 0; k < columns; k += tile_columns_of_row) {
     _tile_loadd(4, weights + k, slice_stride * 2);
     _tile_loadd(6, x + k * width, width * 4);
     _tile_dpbf16ps(0, 4, 6);
@@ -259,7 +260,6 @@ template <WeightFormat format>
 bool multiply_format(const StoredMatrix& m, int64_t first, int64_t num_out, const ArrangedRows& x, float* out,
                      int64_t out_stride, uint8_t* memory) {
   const Work work(memory);
-  if (x.rows == 0) return true;
   configure(x.rows < tile_rows ? x.rows : tile_rows);
   // A few rows are near anyway; their weights are read in the order in which they lie.
   const int64_t outs = x.rows <= 4 * tile_rows ? strip_rows : most_strips * strip_rows;
@@ -275,21 +275,40 @@ bool multiply_format(const StoredMatrix& m, int64_t first, int64_t num_out, cons
   return numbers;
 }
 
+// Few rows by tiles after all, for scales that the short way cannot take.
+bool multiply_restored(const StoredMatrix& m, int64_t first, int64_t num_out, const ArrangedRows& x,
+                       float* out, int64_t out_stride, uint8_t* memory) {
+  const int64_t stride = few::row_values(m.in);
+  auto* rows = reinterpret_cast<uint16_t*>(memory + tile_bytes);
+  uint16_t* pairs = rows + few::most_rows * stride;
+  few::restore(m.format, reinterpret_cast<const float*>(x.data), x.rows, m.in, rows);
+  store_pairs(reinterpret_cast<const uint32_t*>(rows), stride / 2, stride / 2, x.rows,
+              reinterpret_cast<uint32_t*>(pairs));
+  return by_format(m.format, [&]<WeightFormat format>() {
+    return multiply_format<format>(m, first, num_out, {pairs, 0, x.rows}, out, out_stride, memory);
+  });
+}
+
 bool multiply(const StoredMatrix& m, int64_t first, int64_t num_out, const ArrangedRows& x, float* out,
               int64_t out_stride, uint8_t* memory) {
-  switch (m.format) {
-    case WeightFormat::fp4:
-      return multiply_format<WeightFormat::fp4>(m, first, num_out, x, out, out_stride, memory);
-    case WeightFormat::fp8:
-      return multiply_format<WeightFormat::fp8>(m, first, num_out, x, out, out_stride, memory);
-    case WeightFormat::bf16:
-      break;
-  }
-  return multiply_format<WeightFormat::bf16>(m, first, num_out, x, out, out_stride, memory);
+  if (x.rows == 0 || num_out == 0) return true;
+  if (x.rows <= few::most_rows)
+    return few::multiply(m, first, num_out, reinterpret_cast<const float*>(x.data), x.rows, out, out_stride,
+                         memory) ||
+           multiply_restored(m, first, num_out, x, out, out_stride, memory);
+  return by_format(m.format, [&]<WeightFormat format>() {
+    return multiply_format<format>(m, first, num_out, x, out, out_stride, memory);
+  });
+}
+
+int64_t panel_bytes(int64_t in) {
+  const int64_t restored = 2 * few::most_rows * few::row_values(in) * 2;  // rows and pairs
+  const int64_t tiles = tile_bytes + restored;
+  return tiles > few::memory_bytes(in) ? tiles : few::memory_bytes(in);
 }
 
 }  // namespace
 
-const LinearKernels linear = {tile_rows, arrange, multiply, panel_bytes};
+const LinearKernels linear = {tile_rows, arrange, multiply, panel_bytes, block_values};
 
 }  // namespace fathom::fast::amx

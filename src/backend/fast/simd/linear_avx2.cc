@@ -5,7 +5,7 @@
 // registers; more rows share a panel of unpacked weights, on which the same sums are formed.
 #include <immintrin.h>
 
-#include "backend/fast/simd/linear_kernels.h"
+#include "backend/fast/simd/by_format.h"
 
 #define FATHOM_INLINE [[maybe_unused, gnu::always_inline]] static inline
 
@@ -282,15 +282,9 @@ bool multiply_format(const StoredMatrix& m, int64_t first, int64_t num_out, cons
 
 bool multiply(const StoredMatrix& m, int64_t first, int64_t num_out, const ArrangedRows& x, float* out,
               int64_t out_stride, uint8_t* memory) {
-  switch (m.format) {
-    case WeightFormat::fp4:
-      return multiply_format<WeightFormat::fp4>(m, first, num_out, x, out, out_stride, memory);
-    case WeightFormat::fp8:
-      return multiply_format<WeightFormat::fp8>(m, first, num_out, x, out, out_stride, memory);
-    case WeightFormat::bf16:
-      break;
-  }
-  return multiply_format<WeightFormat::bf16>(m, first, num_out, x, out, out_stride, memory);
+  return by_format(m.format, [&]<WeightFormat format>() {
+    return multiply_format<format>(m, first, num_out, x, out, out_stride, memory);
+  });
 }
 
 // A block's even columns come first in FP4, as its codes leave their bytes.
@@ -308,8 +302,10 @@ void arrange(WeightFormat format, const uint16_t* const* rows, int64_t, int64_t 
   for (int64_t k = in; k < arranged_columns(in); ++k) out[k] = 0;
 }
 
+int64_t block_values(int64_t in) { return arranged_columns(in); }
+
 }  // namespace
 
-const LinearKernels linear = {1, arrange, multiply, panel_bytes};
+const LinearKernels linear = {1, arrange, multiply, panel_bytes, block_values};
 
 }  // namespace fathom::fast::avx2

@@ -6,7 +6,7 @@
 // weights go from memory through registers to the sums, and the scale is a factor of a step's sum; with more
 // they are unpacked to a panel first, the scale folded into them. Both give the same bits, as long as nothing
 // becomes subnormal or infinite on the way: see smallest_usual_scale.
-#include "backend/fast/simd/linear_kernels.h"
+#include "backend/fast/simd/by_format.h"
 #include "backend/fast/simd/unpack_avx512.h"
 
 namespace fathom::fast::avx512 {
@@ -86,10 +86,6 @@ FATHOM_INLINE void reduce(const __m512 (*sum)[R], float* out, int64_t r_stride, 
 
 // How far ahead of its reading a row is prefetched. Rows of a stream lie one after the other.
 constexpr int64_t prefetch_bytes = 2048;
-
-// Inputs of at least 2^-70 (see arrange), weights of at least 2^-9 and scales of at least 2^-30: all products
-// and their sums are multiples of 2^-124.
-constexpr int smallest_usual_scale = 97;
 
 // A step's weights times R input rows.
 template <int R>
@@ -295,27 +291,11 @@ FATHOM_INLINE bool multiply_panels(const StoredMatrix& m, int64_t first, int64_t
 
 // ---- The product ----
 
-// See smallest_usual_scale.
-void clear_tiny(uint16_t* x, int64_t n) {
-  const __m512i magnitude = _mm512_set1_epi16(0x7FFF);
-  const __m512i smallest = _mm512_set1_epi16((127 - 70) << 7);
-  for (int64_t i = 0; i < n; i += 32) {
-    const __m512i v = _mm512_load_si512(x + i);
-    _mm512_store_si512(
-        x + i, _mm512_maskz_mov_epi16(_mm512_cmpge_epu16_mask(_mm512_and_si512(v, magnitude), smallest), v));
-  }
-}
-
 void arrange(WeightFormat format, const uint16_t* const* rows, int64_t, int64_t in, uint16_t* out) {
   arrange_row(format, rows[0], in, out);
-  if (format != WeightFormat::bf16) clear_tiny(out, arranged_columns(in));
-}
-
-// Of the rows [first, first + num_out). Brings their scales near, too.
-FATHOM_INLINE Scales check_rows(const StoredMatrix& m, int64_t first, int64_t num_out) {
-  const uint8_t* begin = scale_row(m, first);
-  return check_scales(begin, scale_row(m, first + num_out - 1) - begin + m.in / 32, smallest_usual_scale,
-                      one_scale);
+  if (format == WeightFormat::bf16) return;
+  for (int64_t i = 0; i < arranged_columns(in); i += 32)
+    _mm512_store_si512(out + i, clear_tiny(_mm512_load_si512(out + i)));
 }
 
 // W streams of weight rows, each contiguous in memory, so that prefetchers can follow.
@@ -363,19 +343,15 @@ bool multiply_format(const StoredMatrix& m, int64_t first, int64_t num_out, cons
 
 bool multiply(const StoredMatrix& m, int64_t first, int64_t num_out, const ArrangedRows& x, float* out,
               int64_t out_stride, uint8_t* memory) {
-  switch (m.format) {
-    case WeightFormat::fp4:
-      return multiply_format<WeightFormat::fp4>(m, first, num_out, x, out, out_stride, memory);
-    case WeightFormat::fp8:
-      return multiply_format<WeightFormat::fp8>(m, first, num_out, x, out, out_stride, memory);
-    case WeightFormat::bf16:
-      break;
-  }
-  return multiply_format<WeightFormat::bf16>(m, first, num_out, x, out, out_stride, memory);
+  return by_format(m.format, [&]<WeightFormat format>() {
+    return multiply_format<format>(m, first, num_out, x, out, out_stride, memory);
+  });
 }
+
+int64_t block_values(int64_t in) { return arranged_columns(in); }
 
 }  // namespace
 
-const LinearKernels linear = {1, arrange, multiply, panel_bytes};
+const LinearKernels linear = {1, arrange, multiply, panel_bytes, block_values};
 
 }  // namespace fathom::fast::avx512

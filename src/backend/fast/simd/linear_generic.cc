@@ -131,8 +131,10 @@ void arrange(WeightFormat format, const uint16_t* const* rows, int64_t, int64_t 
   for (int64_t k = in; k < arranged_columns(in); ++k) out[k] = 0;
 }
 
+int64_t block_values(int64_t in) { return arranged_columns(in); }
+
 }  // namespace
 
-const LinearKernels linear = {1, arrange, multiply, panel_bytes};
+const LinearKernels linear = {1, arrange, multiply, panel_bytes, block_values};
 
 }  // namespace fathom::fast::FATHOM_ISA

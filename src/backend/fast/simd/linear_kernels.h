@@ -29,7 +29,7 @@ struct StoredMatrix {
 };
 
 /// Input rows take part arranged: their columns in the order in which the unpacking leaves a weight's, then
-/// zeros up to a multiple of `arranged_step`.
+/// zeros up to a multiple of `arranged_step`, or more; the kernels choose.
 inline constexpr int64_t arranged_step = 128;
 constexpr int64_t arranged_columns(int64_t in) {
   return (in + arranged_step - 1) / arranged_step * arranged_step;
@@ -47,9 +47,8 @@ inline constexpr int64_t largest_row_block = 16;
 struct LinearKernels {
   int64_t row_block = 1;  // how many rows are arranged together, at most largest_row_block
 
-  /// One block: `width` bf16 rows of `in` values for weights of `format`, to [row_block *
-  /// arranged_columns(in)]. `width` is row_block, or the number of all rows if that is less; null rows are
-  /// zeros.
+  /// One block: `width` bf16 rows of `in` values for weights of `format`, to [block_values(in)]. `width` is
+  /// row_block, or the number of all rows if that is less; null rows are zeros.
   void (*arrange)(WeightFormat format, const uint16_t* const* rows, int64_t width, int64_t in,
                   uint16_t* out) = nullptr;
 
@@ -59,6 +58,7 @@ struct LinearKernels {
   bool (*multiply)(const StoredMatrix& weight, int64_t first, int64_t num_out, const ArrangedRows& x,
                    float* out, int64_t out_stride, uint8_t* panel) = nullptr;
   int64_t (*panel_bytes)(int64_t in) = nullptr;
+  int64_t (*block_values)(int64_t in) = nullptr;
 };
 
 namespace portable {

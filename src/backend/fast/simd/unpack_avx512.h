@@ -163,6 +163,23 @@ FATHOM_INLINE Scales check_scales(const uint8_t* scales, int64_t n, int smallest
   return Scales::unusual;
 }
 
+// With few rows a scale is a factor of sums, with more it is folded into weights: the same bits, as long as
+// nothing becomes subnormal or infinite on the way. Inputs of at least 2^-70 (see clear_tiny), weights of at
+// least 2^-9 and scales of at least 2^-30: all products and their sums are multiples of 2^-124.
+constexpr int smallest_usual_scale = 97;
+
+FATHOM_INLINE __m512i clear_tiny(__m512i x) {
+  const __m512i magnitude = _mm512_and_si512(x, _mm512_set1_epi16(0x7FFF));
+  return _mm512_maskz_mov_epi16(_mm512_cmpge_epu16_mask(magnitude, _mm512_set1_epi16((127 - 70) << 7)), x);
+}
+
+// Of the rows [first, first + num_out), num_out > 0. Brings their scales near, too.
+FATHOM_INLINE Scales check_rows(const StoredMatrix& m, int64_t first, int64_t num_out) {
+  const uint8_t* begin = scale_row(m, first);
+  return check_scales(begin, scale_row(m, first + num_out - 1) - begin + m.in / 32, smallest_usual_scale,
+                      one_scale);
+}
+
 // The scales of a step, spread over the bytes of the quarters that take them: `spread` says where to.
 template <bool whole>
 FATHOM_INLINE __m512i load_scales(const uint8_t* at, int64_t left, __m512i spread) {
@@ -244,6 +261,33 @@ struct ScaledRow {
     }
   }
 };
+
+// ---- The order of columns in tiles: a register is one block ----
+
+// Quarters of four registers that belong to four blocks, to a register for each block.
+FATHOM_INLINE void blocks_apart(__m512i* w) {
+  const __m512i a = _mm512_shuffle_i32x4(w[0], w[1], 0x44);
+  const __m512i b = _mm512_shuffle_i32x4(w[2], w[3], 0x44);
+  const __m512i c = _mm512_shuffle_i32x4(w[0], w[1], 0xEE);
+  const __m512i d = _mm512_shuffle_i32x4(w[2], w[3], 0xEE);
+  w[0] = _mm512_shuffle_i32x4(a, b, 0x88);
+  w[1] = _mm512_shuffle_i32x4(a, b, 0xDD);
+  w[2] = _mm512_shuffle_i32x4(c, d, 0x88);
+  w[3] = _mm512_shuffle_i32x4(c, d, 0xDD);
+}
+
+// 32 input columns in that order: only FP4 leaves its codes' own, word by word of eight columns.
+template <WeightFormat format>
+FATHOM_INLINE __m512i tile_columns(__m512i x) {
+  if constexpr (format != WeightFormat::fp4) return x;
+  __m512i order = _mm512_setzero_si512();
+  for (unsigned p = 0; p < 16; ++p) {
+    const unsigned column = 8 * (p % 4) + p / 4;  // and the one of the next word
+    order = _mm512_mask_set1_epi32(order, static_cast<__mmask16>(1u << p),
+                                   static_cast<int>(column | (column + 4) << 16));
+  }
+  return _mm512_permutexvar_epi16(order, x);
+}
 
 // ---- Arranging ----
 
