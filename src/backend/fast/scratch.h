@@ -47,6 +47,13 @@ class Scratch {
     return reinterpret_cast<T*>(memory.data.get());
   }
 
+  /// What all slots hold.
+  int64_t bytes() const {
+    int64_t all = 0;
+    for (const Memory& memory : slots_) all += memory.bytes;
+    return all;
+  }
+
  private:
   struct Free {
     void operator()(std::byte* data) const { std::free(data); }

@@ -7,6 +7,8 @@
 
 #include "backend/cpu/cpu_ops.h"
 #include "backend/fast/fast_ops.h"
+#include "backend/fast/linear_kernels.h"
+#include "backend/fast/operations.h"
 #include "tensor/cache_layout.h"
 #include "tests/support/tensors.h"
 
@@ -270,6 +272,53 @@ TEST(FastIndexSelect, ARowAloneChoosesTheSame) {
       ASSERT_TRUE(select(*ops, one, row, alone));
       EXPECT_EQ(alone.picked[0], all.picked[static_cast<size_t>(r)]) << isa_name(isa) << " row " << r;
       EXPECT_EQ(alone.candidates[0], all.candidates[static_cast<size_t>(r)]) << isa_name(isa) << " row " << r;
+    }
+  }
+}
+
+// The released shape at its longest context: what is remembered is the best, never a score for every key.
+TEST(FastIndexSelect, WorkingMemoryOfAMillionPositions) {
+  constexpr int64_t keys = int64_t{1} << 20;
+  for (CandidateRole role : {CandidateRole::none, CandidateRole::source}) {
+    for (int64_t rows : {1, 8}) {
+      // Few keys, again and again: they are read through a list of blocks.
+      const Case few{.heads = 32,
+                     .dim = 128,
+                     .spans = {{0, rows, 1000}},
+                     .topk = 512,
+                     .role = role,
+                     .blocks = 2048,
+                     .block_size = 8};
+      Inputs in = make_inputs(few, 700);
+      std::vector<std::byte*>& blocks = in.sequences[0].blocks;
+      for (size_t i = 0; blocks.size() * Sequence::block_records < keys; ++i)
+        blocks.push_back(blocks[i % 16]);
+      in.keys = {{blocks, Sequence::block_records}};
+      const RowSpan span{0, rows, rows == 1 ? keys - rows : keys / 8};
+      HostTensor<int32_t> picked({rows, few.topk}), num_picked({rows});
+      ThreadPool pool(2);
+      fast::Scratch scratch;
+      std::vector<fast::Scratch> worker(2);
+      const fast::Context context{
+          pool, best_isa(), fast::row_kernels(best_isa()), fast::linear_kernels(best_isa()), scratch, worker};
+      ASSERT_TRUE(fast::index_select(context, {.queries = in.queries.view(),
+                                               .head_weights = in.weights.view(),
+                                               .weight_scale = 0.125f,
+                                               .spans = std::span(&span, 1),
+                                               .keys = in.keys,
+                                               .ratio = 1,
+                                               .role = role,
+                                               .candidate_block_size = few.block_size,
+                                               .candidates = in.candidates.ref(),
+                                               .num_candidates = in.num_candidates.ref(),
+                                               .picked = picked.ref(),
+                                               .num_picked = num_picked.ref(),
+                                               .scores = {}}));
+      EXPECT_EQ(num_picked.values[0], few.topk);
+      int64_t bytes = scratch.bytes();
+      for (const fast::Scratch& s : worker) bytes += s.bytes();
+      EXPECT_LT(bytes, 10 << 20) << rows << " rows";
+      RecordProperty("bytes_" + std::to_string(rows), std::to_string(bytes));
     }
   }
 }
