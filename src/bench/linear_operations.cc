@@ -1,6 +1,8 @@
 // Products with a weight matrix.
 #include <fmt/format.h>
 
+#include <array>
+
 #include "bench/activations.h"
 #include "bench/linear_shapes.h"
 #include "bench/operation.h"
@@ -41,11 +43,21 @@ class Linear final : public Operation {
  private:
   Status add_copy() {
     const int64_t out = shape_.groups * shape_.out;
-    FATHOM_ASSIGN(const Weight weight, shape_.format == LinearShape::Format::fp8
-                                           ? store_.fp8(out, shape_.in)
-                                           : store_.bf16(out, shape_.in));
+    FATHOM_ASSIGN(const Weight weight, random_weight(out, shape_.in));
     weights_.push_back(weight);
     return {};
+  }
+
+  Result<Weight> random_weight(int64_t out, int64_t in) {
+    switch (shape_.format) {
+      case LinearShape::Format::fp4:
+        return store_.fp4(out, in);
+      case LinearShape::Format::fp8:
+        return store_.fp8(out, in);
+      case LinearShape::Format::bf16:
+        break;
+    }
+    return store_.bf16(out, in);
   }
 
   Ops& ops_;
@@ -59,8 +71,9 @@ class Linear final : public Operation {
 
 std::string text_of(const LinearShape& shape) {
   const std::string groups = shape.groups > 1 ? fmt::format("{} x ", shape.groups) : "";
-  const char* format = shape.format == LinearShape::Format::fp8 ? "fp8" : "bf16";
-  return fmt::format("{} {}[{}, {}]", format, groups, shape.out, shape.in);
+  constexpr std::array<const char*, 3> formats = {"bf16", "fp8", "fp4"};
+  return fmt::format("{} {}[{}, {}]", formats[static_cast<size_t>(shape.format)], groups, shape.out,
+                     shape.in);
 }
 
 }  // namespace
@@ -76,6 +89,8 @@ std::vector<LinearShape> linear_shapes(const ModelConfig& c) {
       {.name = "wo_b", .out = c.dim, .in = o},
       {.name = "shared.w1", .out = c.moe_inter_dim, .in = c.dim},
       {.name = "shared.w2", .out = c.dim, .in = c.moe_inter_dim},
+      {.name = "expert.w1", .out = c.moe_inter_dim, .in = c.dim, .format = LinearShape::Format::fp4},
+      {.name = "expert.w2", .out = c.dim, .in = c.moe_inter_dim, .format = LinearShape::Format::fp4},
   };
   if (!c.index_source_layers.empty())
     out.push_back({.name = "indexer.wq_b", .out = c.index_n_heads * c.index_head_dim, .in = c.q_lora_rank});

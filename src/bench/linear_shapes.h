@@ -10,7 +10,7 @@
 namespace fathom::bench {
 
 struct LinearShape {
-  enum class Format { bf16, fp8 };
+  enum class Format { bf16, fp8, fp4 };
 
   std::string name;
   int64_t out = 0, in = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <vector>
 
 #include "backend/fast/context.h"
 #include "backend/fast/linear_kernels.h"
@@ -26,9 +27,10 @@ void arrange_block(const Context& context, WeightFormat format, int64_t b, int64
 }
 
 /// bf16 rows, `stride` apart, for one weight format: rounded to the FP8 grid when `quantize` (spec 1, Linear
-/// layers), and arranged. The memory is the operation's scratch, slot `input`.
-ArrangedRows arrange_rows(const Context&, const bf16* x, int64_t stride, int64_t rows, int64_t in,
-                          WeightFormat format, bool quantize);
+/// layers), and arranged. A row has `groups` parts of `in` values, which are arranged one by one. The memory
+/// is the operation's scratch, slot `input`.
+std::vector<ArrangedRows> arrange_rows(const Context&, const bf16* x, int64_t stride, int64_t rows,
+                                       int64_t in, WeightFormat format, bool quantize, int64_t groups = 1);
 
 /// Up to so many rows a product is a stream of weights.
 inline constexpr int64_t few_rows = 8;
@@ -50,19 +52,31 @@ inline ProductMemory product_memory(const Context& context, int worker, int64_t 
           scratch.take<float>(Scratch::sums, rows * outs)};
 }
 
-/// Calls store(first output, outputs, sums [rows, outputs]) for all of [0, num_out) of weight rows first +
-/// ..; from all workers. False when a scale was NaN.
+/// Calls store(first output, outputs, sums [rows, outputs]) for all of [0, num_out), which are equal parts
+/// for the `groups`; from all workers. False when a scale was NaN.
 template <class Store>
-bool product(const Context& context, const StoredMatrix& weight, int64_t first, int64_t num_out,
-             const ArrangedRows& x, const Store& store) {
+bool product(const Context& context, const StoredMatrix& weight, int64_t num_out,
+             const std::vector<ArrangedRows>& groups, const Store& store) {
   std::atomic<bool> numbers{true};
-  const int64_t outs = outs_per_task(context, weight, num_out, x.rows);
-  context.pool.parallel_for_workers(num_out, outs, [&](int64_t begin, int64_t end, int worker) {
-    const int64_t n = end - begin;
-    const ProductMemory memory = product_memory(context, worker, weight.in, x.rows, n);
-    if (!context.linear.multiply(weight, first + begin, n, x, memory.sums, n, memory.panel)) numbers = false;
-    store(begin, n, memory.sums);
-  });
+  const int64_t rows = groups[0].rows;
+  const int64_t group_out = num_out / static_cast<int64_t>(groups.size());
+  const int64_t outs =
+      std::min(outs_per_task(context, weight, num_out, rows), std::max<int64_t>(group_out, 1));
+  const int64_t tasks = (group_out + outs - 1) / outs;  // of a group
+  const auto task = [&](int64_t group, int64_t begin, int worker) {
+    const int64_t n = std::min(outs, group_out - begin);
+    const int64_t first = group * group_out + begin;
+    const ProductMemory memory = product_memory(context, worker, weight.in, rows, n);
+    if (!context.linear.multiply(weight, first, n, groups[static_cast<size_t>(group)], memory.sums, n,
+                                 memory.panel))
+      numbers = false;
+    store(first, n, memory.sums);
+  };
+  context.pool.parallel_for_workers(tasks * static_cast<int64_t>(groups.size()), 1,
+                                    [&](int64_t begin, int64_t end, int worker) {
+                                      for (int64_t i = begin; i < end; ++i)
+                                        task(i / tasks, i % tasks * outs, worker);
+                                    });
   return numbers;
 }
 

@@ -60,9 +60,10 @@ Status route(const Context& context, const RouteParams& p) {
   const int64_t dim = p.x.shape[1];
   const int64_t n = p.gate.shape[0];
   const StoredMatrix gate = stored_matrix({p.gate, {}, {}});
-  const ArrangedRows x = arrange_rows(context, elements<bf16>(p.x), dim, rows, dim, gate.format, false);
+  const std::vector<ArrangedRows> x =
+      arrange_rows(context, elements<bf16>(p.x), dim, rows, dim, gate.format, false);
   auto* logits = context.scratch.take<float>(Scratch::products, rows * n);
-  product(context, gate, 0, n, x, [&](int64_t first, int64_t count, const float* sums) {
+  product(context, gate, n, x, [&](int64_t first, int64_t count, const float* sums) {
     for (int64_t r = 0; r < rows; ++r) std::copy_n(sums + r * count, count, logits + r * n + first);
   });
   return choose_experts(context, p, logits);
