@@ -25,7 +25,7 @@ namespace {
 constexpr std::string_view help =
     "/help            this list\n"
     "/image FILE      show the model an image with the next message; without FILE: take such images back\n"
-    "/new             forget the conversation, with images not yet sent, and begin another\n"
+    "/new, /clear     forget the conversation, with images not yet sent, and begin another\n"
     "/system TEXT     forget the conversation and begin another with this system message\n"
     "/think on|off    reason before the answers, or do not\n"
     "/quit            leave (so does Ctrl-D)\n"
@@ -198,12 +198,16 @@ class Chat {
       FATHOM_TRY(show(help));
     } else if (command == "/new" || command == "/clear") {
       conversation_.begin("");
+      FATHOM_TRY(confirm("a new conversation"));
     } else if (command == "/system") {
       conversation_.begin(argument);
+      FATHOM_TRY(
+          confirm(argument.empty() ? "a new conversation" : "a new conversation, with a system message"));
     } else if (command == "/image") {
       return show_image(argument);
     } else if (command == "/think" && (argument == "on" || argument == "off")) {
       conversation_.set_thinking(argument == "on");
+      FATHOM_TRY(confirm(argument == "on" ? "reasoning on" : "reasoning off"));
     } else if (command == "/think") {
       FATHOM_TRY(complain(fmt::format("{}: expected /think on or /think off", line)));
     } else {
@@ -221,8 +225,8 @@ class Chat {
     take_interrupt();
     if (!tokens)
       FATHOM_TRY(complain(tokens.error().message));
-    else if (interactive_)
-      FATHOM_TRY(show(fmt::format("[{}: {} tokens]\n", without_controls(file), *tokens)));
+    else
+      FATHOM_TRY(confirm(fmt::format("{}: {} tokens", without_controls(file), *tokens)));
     return Next::go_on;
   }
 
@@ -240,6 +244,10 @@ class Chat {
   Status show(std::string_view text) {
     FATHOM_TRY(surroundings_.out.write(text));
     return surroundings_.out.flush();
+  }
+  // A command whose effect cannot be seen.
+  Status confirm(std::string_view what) {
+    return interactive_ ? show(fmt::format("[{}]\n", what)) : Status{};
   }
   Status complain(std::string_view message) {
     if (!interactive_) return fail(ErrorCode::invalid_argument, "{}", message);

@@ -305,7 +305,8 @@ TEST(Chat, ShowsImages) {
   const std::string image = "/image " + demo + "/images/eval_007.png\n";
   const std::string alone = run_fathom(chat, "What shape is in the picture?\n").out;
   EXPECT_EQ(run_fathom(chat, image + "/image\nWhat shape is in the picture?\n").out, alone);
-  EXPECT_EQ(run_fathom(chat, image + "/new\nWhat shape is in the picture?\n").out, alone);
+  for (const char* command : {"/new", "/clear"})
+    EXPECT_EQ(run_fathom(chat, image + command + "\nWhat shape is in the picture?\n").out, alone);
 }
 
 TEST(Chat, AWrongCommandInAScriptIsAFailure) {
