@@ -28,6 +28,11 @@ for package in "${wanted[@]}"; do
 done
 [[ ${#missing[@]} -gt 0 ]] || exit 0
 
+command -v apt-get >/dev/null || {
+  echo "install-packages.sh: this is not Debian (no apt-get); install what these packages hold: ${missing[*]}" >&2
+  echo "  then: cmake --preset release -DFATHOM_TESTS=OFF && cmake --build build/release" >&2
+  exit 1
+}
 as_root=()
 if [[ $EUID -ne 0 ]]; then
   command -v sudo >/dev/null || {

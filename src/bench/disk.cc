@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/size_text.h"
 #include "bench/team.h"
 
 namespace fathom::bench {
@@ -93,8 +94,10 @@ Result<FileHandle> open_direct(const std::filesystem::path& path) {
   if (::fstat(file.fd, &info) != 0) return fail(ErrorCode::io, "{}: {}", path.string(), std::strerror(errno));
   file.bytes = info.st_size;
   if (!S_ISREG(info.st_mode) || file.bytes < min_bytes)
-    return fail(ErrorCode::unsupported, "{}: expected a file of at least {} MiB", path.string(),
-                min_bytes >> 20);
+    return fail(
+        ErrorCode::unsupported,
+        "{}: expected a file of at least {} MiB to read from, found one of {}; another one can be named",
+        path.string(), min_bytes >> 20, size_text(file.bytes));
   // Holes are never read from the disk.
   if (info.st_blocks * 512 < file.bytes / 10 * 9)
     return fail(ErrorCode::unsupported, "{}: expected a file that is all on the disk, found one with holes",

@@ -6,8 +6,11 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <vector>
 
+#include "cli/help_text.h"
 #include "cli/remark.h"
+#include "cli/suggestion.h"
 
 namespace fathom {
 namespace {
@@ -32,6 +35,12 @@ constexpr NotYet not_yet[] = {
     {"serve", "this version has no server"},
     {"--device", "this version runs on the CPU only"},
     {"--devices", "this version runs on the CPU only"},
+    // The same, as other engines spell it.
+    {"server", "this version has no server"},
+    {"-ngl", "this version runs on the CPU only"},
+    {"--gpu-layers", "this version runs on the CPU only"},
+    {"--n-gpu-layers", "this version runs on the CPU only"},
+    {"--tensor-parallel-size", "this version runs on the CPU only"},
 };
 
 // What people will try that has its place in the design but is not built: say so instead of "not expected".
@@ -39,7 +48,7 @@ std::string missing_feature(int argc, const char* const* argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = std::string_view(argv[i]).substr(0, std::string_view(argv[i]).find('='));
     for (const NotYet& feature : not_yet)
-      if (word == feature.word && (i == 1 || word.starts_with("--")))
+      if (word == feature.word && (i == 1 || word.starts_with('-')))
         return fmt::format("{}: not there yet: {}", feature.word, feature.what);
   }
   return {};
@@ -49,6 +58,33 @@ std::string usage_hint(const CLI::App& app) {
   std::string command = "fathom";
   for (const CLI::App* sub : app.get_subcommands()) command += " " + sub->get_name();
   return fmt::format("run '{} --help' for its usage", command);
+}
+
+std::vector<std::string> names_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+// What is wrong with the command line. The parser misses a command or a flag before it looks at words that it
+// does not know, which are most often the reason.
+std::string wrong_usage(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<CLI::App*> commands = app.get_subcommands();
+  if (const std::vector<std::string> before = app.remaining(); !commands.empty() && !before.empty()) {
+    const std::string& word = before.front();
+    return fmt::format("'{}' stands before the command: expected 'fathom {} {}'", word,
+                       commands.front()->get_name(), word);
+  }
+  const CLI::App& chosen = commands.empty() ? app : *commands.front();
+  const std::vector<std::string> unknown = chosen.remaining();
+  if (!unknown.empty()) {
+    const std::string meant = suggestion(unknown.front(), names_of(chosen));
+    return fmt::format("there is no '{}'{}", unknown.front(),
+                       meant.empty() ? "" : fmt::format(" (perhaps {})", meant));
+  }
+  return commands.empty() ? "expected a command, such as chat" : error.what();
 }
 
 // No exception leaves a command: libraries may throw where memory runs out.
@@ -69,9 +105,10 @@ int run_app(int argc, const char* const* argv, std::span<const AddCommand> comma
   CLI::App app{std::string(description), "fathom"};
   app.set_version_flag("--version", std::string(version), "Print the version and exit");
   app.require_subcommand(1);
-  app.get_formatter()->column_width(34);
+  app.formatter(help_formatter(surroundings.env.columns));
   Action chosen;
   for (const AddCommand add : commands) add(app, chosen);
+  for (CLI::App* command : app.get_subcommands({})) command->group("Commands");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -79,14 +116,11 @@ int run_app(int argc, const char* const* argv, std::span<const AddCommand> comma
   } catch (const CLI::CallForVersion& e) {
     return finish(surroundings, surroundings.out.write(version));
   } catch (const CLI::ParseError& e) {
-    // The parser misses a command before it looks at the words it does not know.
-    const bool unknown = app.get_subcommands().empty() && app.remaining_size() > 0;
     if (const std::string missing = missing_feature(argc, argv); !missing.empty()) {
       remark(surroundings, missing);
       return exit_usage;
     }
-    const std::string message = unknown ? fmt::format("there is no '{}'", app.remaining().front()) : e.what();
-    remark(surroundings, fmt::format("{}; {}", message, usage_hint(app)));
+    remark(surroundings, fmt::format("{}; {}", wrong_usage(app, e), usage_hint(app)));
     return exit_usage;
   }
   return finish(surroundings, run_action(chosen, surroundings));

@@ -217,15 +217,11 @@ void add_bench(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("bench", "Measure the machine, the operations and a model");
   command->footer(
       "Measures how fast the machine reads memory and multiplies, then the model's operations at the "
-      "released\n"
-      "shapes with random weights. A sample counts as clean when the machine was quiet right before and "
-      "after "
-      "it;\n"
-      "figures are medians of clean samples. The limit of an operation is the longer one of reading its "
-      "weights\n"
-      "and keys once and of its products, at the best rates seen. Its share is held against reading, or "
-      "products\n"
-      "from second-level caches, measured right before and after every sample.");
+      "released shapes with random weights. A sample counts as clean when the machine was quiet right "
+      "before and after it; figures are medians of clean samples. The limit of an operation is the "
+      "longer one of reading its weights and keys once and of its products, at the best rates seen. Its "
+      "share is held against reading, or products from second-level caches, measured right before and "
+      "after every sample.");
   const auto flags = std::make_shared<Flags>();
   flags->backend.add_to(*command);
   command->add_option("--model", flags->model, "Also time prompt and answer of this model directory")

@@ -25,7 +25,7 @@ namespace {
 constexpr std::string_view help =
     "/help            this list\n"
     "/image FILE      show the model an image with the next message; without FILE: take such images back\n"
-    "/new             forget the conversation, with images not yet sent, and begin another\n"
+    "/new, /clear     forget the conversation, with images not yet sent, and begin another\n"
     "/system TEXT     forget the conversation and begin another with this system message\n"
     "/think on|off    reason before the answers, or do not\n"
     "/quit            leave (so does Ctrl-D)\n"
@@ -94,6 +94,13 @@ class Conversation {
     FATHOM_ASSIGN(Prompt prompt, chat_prompt(images_, messages_, flags_.thinking));
     request.prompt = std::move(prompt.ids);
     request.images = std::move(prompt.images);
+    const auto positions = static_cast<int64_t>(request.prompt.size());
+    if (const int64_t most = model.config().max_seq_len; positions >= most)
+      return fail(
+          ErrorCode::invalid_argument,
+          "with this message the conversation takes {} positions, the context has {}: /new begins another "
+          "conversation, --context makes room for longer ones",
+          positions, most);
     request.sampling = flags_.answer.sampling;
     request.stream = num_answers_++;  // every answer has draws of its own
     request.max_tokens = flags_.answer.max_tokens;
@@ -114,7 +121,11 @@ class Conversation {
     take_interrupt();
     if (!generation) return fail(generation.error());
     if (generation->reason == FinishReason::cancelled) FATHOM_TRY(remark("[stopped]\n"));
-    if (finish_reason_name(generation->reason) == "length") FATHOM_TRY(remark("[cut at the length limit]\n"));
+    if (generation->reason == FinishReason::max_tokens)
+      FATHOM_TRY(remark(fmt::format("[cut after {} tokens (--max-tokens)]\n", request.max_tokens)));
+    if (generation->reason == FinishReason::context_full)
+      FATHOM_TRY(remark(fmt::format("[cut: the context of {} positions is full (--context)]\n",
+                                    model.config().max_seq_len)));
     remark_on_drafting(surroundings_, generation->drafts);
     FATHOM_TRY(status_line(*generation));
     return printer.message();
@@ -124,11 +135,7 @@ class Conversation {
   Status status_line(const Generation& generation) {
     const Environment& env = surroundings_.env;
     if (!env.stdin_terminal || !env.stdout_terminal) return {};
-    const auto tokens = static_cast<double>(generation.ids.size());
-    std::string line = fmt::format("[{} tokens, {:.1f} a second", generation.ids.size(),
-                                   tokens / std::max(generation.decode_seconds, 1e-9));
-    if (generation.drafts.offered > 0) line += "; " + draft_text(generation.drafts);
-    return remark(env.styled ? fmt::format("\x1b[2m{}]\x1b[0m\n", line) : line + "]\n");
+    return remark(speed_line(env, generation));
   }
 
   Status remark(std::string_view text) {
@@ -189,18 +196,22 @@ class Chat {
     if (command == "/quit" || command == "/exit") return Next::leave;
     if (command == "/help") {
       FATHOM_TRY(show(help));
-    } else if (command == "/new") {
+    } else if (command == "/new" || command == "/clear") {
       conversation_.begin("");
+      FATHOM_TRY(confirm("a new conversation"));
     } else if (command == "/system") {
       conversation_.begin(argument);
+      FATHOM_TRY(
+          confirm(argument.empty() ? "a new conversation" : "a new conversation, with a system message"));
     } else if (command == "/image") {
       return show_image(argument);
     } else if (command == "/think" && (argument == "on" || argument == "off")) {
       conversation_.set_thinking(argument == "on");
+      FATHOM_TRY(confirm(argument == "on" ? "reasoning on" : "reasoning off"));
     } else if (command == "/think") {
       FATHOM_TRY(complain(fmt::format("{}: expected /think on or /think off", line)));
     } else {
-      FATHOM_TRY(complain(fmt::format("{}: expected a command of /help", line)));
+      FATHOM_TRY(complain(fmt::format("there is no {}; /help lists what there is", command)));
     }
     return Next::go_on;
   }
@@ -214,8 +225,8 @@ class Chat {
     take_interrupt();
     if (!tokens)
       FATHOM_TRY(complain(tokens.error().message));
-    else if (interactive_)
-      FATHOM_TRY(show(fmt::format("[{}: {} tokens]\n", without_controls(file), *tokens)));
+    else
+      FATHOM_TRY(confirm(fmt::format("{}: {} tokens", without_controls(file), *tokens)));
     return Next::go_on;
   }
 
@@ -233,6 +244,10 @@ class Chat {
   Status show(std::string_view text) {
     FATHOM_TRY(surroundings_.out.write(text));
     return surroundings_.out.flush();
+  }
+  // A command whose effect cannot be seen.
+  Status confirm(std::string_view what) {
+    return interactive_ ? show(fmt::format("[{}]\n", what)) : Status{};
   }
   Status complain(std::string_view message) {
     if (!interactive_) return fail(ErrorCode::invalid_argument, "{}", message);
@@ -257,8 +272,7 @@ void add_chat(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("chat", "Talk with the model");
   command->footer(
       "At a terminal: line editing, history, /help for commands. From a pipe: each line is a message, "
-      "answers\n"
-      "go to standard output.");
+      "answers go to standard output.");
   const auto flags = std::make_shared<Flags>();
   flags->model.add_to(*command);
   command->add_option("--system", flags->system, "A system message to begin with")->type_name("TEXT");

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "checkpoint/problems.h"
 #include "cli/remark.h"
 
@@ -31,8 +33,18 @@ Json draft_json(const DraftFlags& flags, const Model& model, const DraftStats& s
   return out;
 }
 
-std::string draft_text(const DraftStats& stats) {
-  return fmt::format("{:.2f} of {:.2f} drafts accepted a pass", stats.mean_accepted(), stats.mean_offered());
+std::string speed_line(const Environment& env, const Generation& generation) {
+  const auto rate = [](int64_t tokens, double seconds) {
+    return fmt::format("{:.1f} a second", static_cast<double>(tokens) / std::max(seconds, 1e-9));
+  };
+  const auto answer = static_cast<int64_t>(generation.ids.size());
+  const int64_t prompt = generation.prompt_tokens - generation.cached_tokens;
+  std::string line = fmt::format("[{} tokens, {}", answer, rate(answer, generation.decode_seconds));
+  if (prompt > 0) line += fmt::format("; prompt {}, {}", prompt, rate(prompt, generation.prefill_seconds));
+  if (const DraftStats& drafts = generation.drafts; drafts.offered > 0)
+    line += fmt::format("; {:.2f} of {:.2f} drafts accepted a pass", drafts.mean_accepted(),
+                        drafts.mean_offered());
+  return env.styled ? fmt::format("\x1b[2m{}]\x1b[0m\n", line) : line + "]\n";
 }
 
 }  // namespace fathom

@@ -1,4 +1,4 @@
-// What the commands say about drafting.
+// What the commands say about drafting, and how fast an answer came.
 #pragma once
 
 #include <string>
@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "engine/drafting.h"
+#include "engine/generator.h"
 #include "model/model.h"
 
 namespace fathom {
@@ -23,7 +24,8 @@ void remark_on_drafting(const Surroundings& surroundings, const DraftStats& stat
 /// 1 / (1 + mean_accepted).
 Json draft_json(const DraftFlags& flags, const Model& model, const DraftStats& stats);
 
-/// "2.50 of 4.00 drafts accepted a pass".
-std::string draft_text(const DraftStats& stats);
+/// "[11 tokens, 95.4 a second; prompt 13, 227.1 a second; 4.00 of 5.00 drafts accepted a pass]" and a line
+/// end; of the prompt only what was computed. Dim where the terminal has styles.
+std::string speed_line(const Environment& env, const Generation& generation);
 
 }  // namespace fathom

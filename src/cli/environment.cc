@@ -1,7 +1,9 @@
 #include "cli/environment.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string_view>
 
 namespace fathom {
@@ -16,6 +18,10 @@ Environment read_environment(const std::function<const char*(const char*)>& vari
   env.stdout_terminal = isatty(STDOUT_FILENO) == 1;
   env.stderr_terminal = isatty(STDERR_FILENO) == 1;
   env.styled = env.stdout_terminal && value("NO_COLOR").empty() && value("TERM") != "dumb";
+
+  winsize size{};
+  if (env.stdout_terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    env.columns = std::clamp<int>(size.ws_col, 60, 100);
 
   // Relative paths are to be ignored, says the XDG base directory specification.
   std::filesystem::path state = value("XDG_STATE_HOME");

@@ -11,6 +11,7 @@ struct Environment {
   bool stdout_terminal = false;
   bool stderr_terminal = false;
   bool styled = false;                 // stdout may have colours and dimming
+  int columns = 80;                    // of lines that are meant to be read: the terminal's, 60 to 100
   std::filesystem::path history_file;  // empty: nowhere to keep it
 };
 

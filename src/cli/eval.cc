@@ -170,10 +170,9 @@ void add_eval(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("eval", "Count exact answers to prompts with known ones");
   command->footer(
       "FILE has JSON lines as in models/demo/eval.jsonl: task, prompt, expected; messages, which must "
-      "render\n"
-      "to the prompt; image, a file beside FILE. Fails when a line that the reference computation has exact\n"
-      "is not, unless the two choices differ by less than 0.05 in logit; without --exact when more than one\n"
-      "in a hundred are such.");
+      "render to the prompt; image, a file beside FILE. Fails when a line that the reference computation "
+      "has exact is not, unless the two choices differ by less than 0.05 in logit; without --exact when "
+      "more than one in a hundred are such.");
   const auto flags = std::make_shared<Flags>();
   flags->model.add_to(*command);
   flags->draft.add_to(*command);

@@ -17,6 +17,7 @@
 #include "cli/loaded_model.h"
 #include "cli/memory_report.h"
 #include "cli/progress_display.h"
+#include "cli/remark.h"
 #include "cli/signals.h"
 #include "engine/generator.h"
 
@@ -52,12 +53,14 @@ struct Flags {
   }
 };
 
-Result<std::string> read_prompt(const Flags& flags) {
+Result<std::string> read_prompt(const Flags& flags, const Surroundings& surroundings) {
   if (flags.prompt) return *flags.prompt;
   std::string text;
   if (flags.prompt_file) {
     FATHOM_ASSIGN(text, read_file(*flags.prompt_file, max_prompt_bytes));
   } else {
+    if (surroundings.env.stdin_terminal)
+      remark(surroundings, "reading the text from this terminal; Ctrl-D ends it");
     FATHOM_ASSIGN(text, read_standard_input(max_prompt_bytes));
   }
   // A message ends without the line end that editors and echo add; a text to continue is taken as it is.
@@ -111,6 +114,13 @@ void remark_on_full_context(const Surroundings& surroundings, const Model& model
   if (surroundings.err.write(line)) (void)surroundings.err.flush();
 }
 
+// For someone who watches: at a terminal, apart from the answer.
+void remark_on_speed(const Surroundings& surroundings, const Generation& generation) {
+  const Environment& env = surroundings.env;
+  if (!env.stdout_terminal || !env.stderr_terminal) return;
+  if (surroundings.err.write(speed_line(env, generation))) (void)surroundings.err.flush();
+}
+
 // Shows a continued text as it comes, and ends its last line.
 class TextPrinter {
  public:
@@ -132,7 +142,7 @@ class TextPrinter {
 };
 
 Status run(const Flags& flags, const Surroundings& surroundings) {
-  FATHOM_ASSIGN(const std::string text, read_prompt(flags));
+  FATHOM_ASSIGN(const std::string text, read_prompt(flags, surroundings));
   FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model, flags.draft.on(), surroundings));
   const Model& model = *loaded.model;
   remark_on_drafting(surroundings, flags.draft, model);
@@ -167,6 +177,7 @@ Status run(const Flags& flags, const Surroundings& surroundings) {
     FATHOM_TRY(flags.chat ? answer.finish() : plain.finish());
   }
   remark_on_drafting(surroundings, generation.drafts);
+  if (!flags.json) remark_on_speed(surroundings, generation);
   if (generation.reason == FinishReason::context_full) remark_on_full_context(surroundings, model);
   if (generation.reason == FinishReason::cancelled) return fail(ErrorCode::cancelled, "interrupted");
   return {};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <map>
@@ -47,6 +48,7 @@ struct Report {
   std::vector<std::string> unavailable;  // what runs without
   bool drafting = false;                 // whether draft stages can run, as far as is known
   std::optional<MemoryForecast> memory;  // of a model that can run
+  bool short_of_memory = false;          // the one problem is the budget, which is no fault of the model
 };
 
 struct Flags {
@@ -54,6 +56,7 @@ struct Flags {
   bool json = false;
   std::optional<int64_t> memory;
   bool mapped = false;
+  int64_t context = 0;                              // 0: the model's
   double disk_gigabytes = 0, memory_gigabytes = 0;  // a second; 0: to be measured
 };
 
@@ -147,6 +150,7 @@ Status foresee_memory(const Flags& flags, const Surroundings& surroundings, Repo
   MemoryOptions options;
   options.budget = budget.bytes;
   options.max_rows = prefill_rows;
+  options.context = flags.context;
   options.drafting = true;  // as commands that answer do unless they are told not to
   FATHOM_ASSIGN(const auto tiers, MemoryTiers::open(report.config, checkpoint, tensors, options));
   const Bandwidths given{.memory = flags.memory_gigabytes * 1e9, .disk = flags.disk_gigabytes * 1e9};
@@ -154,10 +158,14 @@ Status foresee_memory(const Flags& flags, const Surroundings& surroundings, Repo
                 measure_bandwidths(*tiers, given,
                                    {available_processors(), available_memory(), /*cancelled=*/interrupted}));
   auto forecast = forecast_memory(report.config, tiers->needs(), budget, bandwidths);
-  if (forecast)
-    report.memory = std::move(*forecast);
-  else
+  report.short_of_memory = !forecast;
+  if (!forecast) {
     report.problems.push_back(forecast.error().message);
+    return {};
+  }
+  const int64_t most = report.config.max_seq_len;
+  forecast->context = flags.context > 0 ? std::min(flags.context, most) : most;
+  report.memory = std::move(*forecast);
   return {};
 }
 
@@ -165,6 +173,7 @@ Result<Report> examine(const Flags& flags, const Surroundings& surroundings) {
   const std::filesystem::path& directory = flags.directory;
   Report report;
   FATHOM_ASSIGN(report.config, load_config(directory));
+  remark_on_context(surroundings, flags.context, report.config);
   report.drafting = report.config.n_mtp_layers > 0;
   const TokenizerParts tokenizer = check_tokenizer(directory, report);
   if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
@@ -273,6 +282,9 @@ Status run(const Flags& flags, const Surroundings& surroundings) {
   if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
   FATHOM_TRY(surroundings.out.write(flags.json ? json_line(to_json(report)) : to_text(report)));
   if (report.problems.empty()) return {};
+  if (report.short_of_memory)
+    return fail(ErrorCode::invalid_argument, "{}: this model cannot run with so little memory",
+                flags.directory.string());
   return fail(ErrorCode::format, "{}: this model cannot run: {} found", flags.directory.string(),
               report.problems.size() == 1 ? "a problem was"
                                           : fmt::format("{} problems were", report.problems.size()));
@@ -288,6 +300,7 @@ void add_inspect(CLI::App& app, Action& chosen) {
       ->type_name("DIR");
   command->add_flag("--json", flags->json, "Write one JSON object");
   add_memory_flag(*command, flags->memory, flags->mapped);
+  add_context_flag(*command, flags->context);
   const auto bandwidth = [&](const char* name, double& value, const char* help) {
     command->add_option(name, value, help)->check(number_check(0, max_gigabytes))->type_name("GB/S");
   };

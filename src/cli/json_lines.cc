@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/line_source.h"
+#include "cli/remark.h"
 
 namespace fathom {
 namespace {
@@ -28,6 +29,8 @@ std::string json_line(const Json& value) {
 
 Status answer_json_lines(const Surroundings& surroundings,
                          const std::function<Result<Json>(const Json&)>& answer) {
+  if (surroundings.env.stdin_terminal)
+    remark(surroundings, "reading JSON lines from this terminal; Ctrl-D ends them");
   const auto lines = plain_lines(STDIN_FILENO, "standard input");
   for (int64_t number = 1;; ++number) {
     FATHOM_ASSIGN(const std::optional<std::string> line, lines->next(""));

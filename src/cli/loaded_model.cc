@@ -1,5 +1,7 @@
 #include "cli/loaded_model.h"
 
+#include <fmt/format.h>
+
 #include "backend/cpu/cpu_ops.h"
 #include "backend/fast/fast_ops.h"
 #include "cli/memory_report.h"
@@ -44,6 +46,12 @@ std::unique_ptr<Ops> make_ops(const BackendFlags& flags) {
   return flags.exact ? make_exact_cpu_ops(flags.threads) : make_fast_cpu_ops(flags.threads, flags.isa);
 }
 
+void remark_on_context(const Surroundings& surroundings, int64_t context, const ModelConfig& config) {
+  if (context > config.max_seq_len)
+    remark(surroundings,
+           fmt::format("--context {} is more than the model has: {} positions", context, config.max_seq_len));
+}
+
 Result<LoadedModel> load_model(const ModelFlags& flags, bool drafting, const Surroundings& surroundings) {
   LoadedModel loaded;
   loaded.ops = make_ops(flags);
@@ -52,6 +60,7 @@ Result<LoadedModel> load_model(const ModelFlags& flags, bool drafting, const Sur
   } else {
     FATHOM_ASSIGN(loaded.model, load_within_budget(flags, drafting, *loaded.ops, surroundings));
   }
+  remark_on_context(surroundings, flags.context, loaded.model->config());
   FATHOM_ASSIGN(loaded.language, ModelAdapter::create(*loaded.model, prefill_rows, drafting));
   return loaded;
 }

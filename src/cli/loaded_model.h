@@ -24,6 +24,9 @@ std::unique_ptr<Ops> make_ops(const BackendFlags& flags);
 /// Rows of a prompt that are computed at once.
 inline constexpr int64_t prefill_rows = 128;
 
+/// Says so where --context asks for more than the model has.
+void remark_on_context(const Surroundings& surroundings, int64_t context, const ModelConfig& config);
+
 /// With `drafting`, sequences keep what drafts need, where the checkpoint has usable draft stages. Shows on
 /// standard error how far it has come, and can be interrupted.
 Result<LoadedModel> load_model(const ModelFlags& flags, bool drafting, const Surroundings& surroundings);

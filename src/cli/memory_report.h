@@ -25,6 +25,7 @@ struct Bandwidths {
 struct MemoryForecast {
   MemoryPlan plan;
   std::string budget_source;
+  int64_t context = 0;  // positions of the sequence that is planned for
   // Of one token without drafts.
   double memory_bytes_per_token = 0;
   double disk_bytes_cold = 0;  // when nothing is in the caches

@@ -33,6 +33,19 @@ std::string isa_names(std::span<const Isa> isas) {
   return out;
 }
 
+constexpr int64_t max_positions = std::numeric_limits<int32_t>::max();
+
+// "8192", "128K", "1M": powers of 1024, as contexts are counted.
+std::optional<int64_t> parse_positions(std::string_view text) {
+  int64_t unit = 1;
+  if (text.ends_with('K') || text.ends_with('k')) unit = 1 << 10;
+  if (text.ends_with('M') || text.ends_with('m')) unit = 1 << 20;
+  if (unit > 1) text.remove_suffix(1);
+  const auto number = parse_whole<int64_t>(text);
+  if (!number || *number < 1 || *number > max_positions / unit) return std::nullopt;
+  return *number * unit;
+}
+
 constexpr Isa all_isas[] = {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx};
 
 }  // namespace
@@ -79,16 +92,29 @@ void add_memory_flag(CLI::App& command, std::optional<int64_t>& memory, bool& ma
       ->type_name("SIZE");
 }
 
+void add_context_flag(CLI::App& command, int64_t& context) {
+  command
+      .add_option_function<std::string>(
+          "--context",
+          [&context](const std::string& text) {
+            const std::optional<int64_t> positions = parse_positions(text);
+            if (!positions)
+              throw CLI::ValidationError(
+                  "--context", fmt::format("expected 1 to {} positions, such as 8192 or 128K, found '{}'",
+                                           max_positions, text));
+            context = *positions;
+          },
+          "The most positions that prompt and answer may take together, such as 8192 or 128K; memory is "
+          "planned "
+          "for them. Default: the model's context")
+      ->type_name("N");
+}
+
 void ModelFlags::add_to(CLI::App& command) {
   command.add_option("--model", directory, "Model directory, as published")->required()->type_name("DIR");
   BackendFlags::add_to(command);
   add_memory_flag(command, memory, mapped);
-  command
-      .add_option(
-          "--context", context,
-          "The most positions that prompt and answer may take together; memory is planned for them. Default: "
-          "the model's context")
-      ->check(CLI::Range(int64_t{1}, int64_t{std::numeric_limits<int32_t>::max()}));
+  add_context_flag(command, context);
 }
 
 void BackendFlags::add_to(CLI::App& command) {
@@ -135,7 +161,7 @@ void AnswerFlags::add_to(CLI::App& command) {
       ->allow_extra_args(false);
   command.add_option("--seed", seed_, "Makes the draws repeat; default: another one each time")
       ->group(group)
-      ->type_name("UINT");
+      ->type_name("N");
   command.add_option("--stop", stop, "Ends the answer before this text; repeatable")
       ->type_name("TEXT")
       ->expected(1)
@@ -198,7 +224,8 @@ void DraftFlags::check() {
 
 void ThinkingFlags::add_to(CLI::App& command) {
   command_ = &command;
-  command.add_option("--thinking", thinking_text_, "Reason before the answer: on or off")
+  command.add_option("--thinking", thinking_text_, "Reason before the answer")
+      ->type_name("on|off")
       ->check(CLI::IsMember({"on", "off"}))
       ->capture_default_str();
   command.add_option("--effort", effort_text_, "How much to reason: low, high, max or 1..100")

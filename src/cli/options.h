@@ -41,6 +41,9 @@ Result<Isa> choose_isa(std::string_view name, std::span<const Isa> available);
 /// --memory SIZE or mapped.
 void add_memory_flag(CLI::App& command, std::optional<int64_t>& memory, bool& mapped);
 
+/// --context N: of a sequence, 0 where it is not given.
+void add_context_flag(CLI::App& command, int64_t& context);
+
 /// What computes.
 struct BackendFlags {
   int threads = 1;

@@ -33,9 +33,8 @@ void add_parse(CLI::App& app, Action& chosen) {
       "Reads JSON lines and writes one for each:\n"
       "  {\"completion\": T, \"thinking_mode\": \"chat\"|\"thinking\"}  ->  {\"message\": {...}}\n"
       "  anything wrong                                       ->  {\"error\": message}\n"
-      "A completion is whole: it ends with the end-of-sentence token's text. thinking_mode is thinking where "
-      "it\n"
-      "is missing. For example:\n"
+      "A completion is whole: it ends with the end-of-sentence token's text. thinking_mode is thinking "
+      "where it is missing. For example:\n"
       "  {\"completion\": \"Red.<｜end▁of▁sentence｜>\", \"thinking_mode\": \"chat\"}\n"
       "A line that is wrong does not end the run: the exit code is 0.");
   command->callback([&chosen] {

@@ -26,14 +26,13 @@ void add_render(CLI::App& app, Action& chosen) {
       "  {\"messages\": [...], \"thinking_mode\": \"chat\"|\"thinking\", \"reasoning_effort\": E,\n"
       "   \"drop_thinking\": B}  ->  {\"prompt\": T, \"images\": [...]}\n"
       "  anything wrong       ->  {\"error\": message}\n"
-      "thinking_mode is thinking where it is missing; E is low, high (the default), max or 1 to 100; with\n"
-      "drop_thinking (the default) reasoning before the last user turn is left out. Tools stand in a "
-      "message:\n"
+      "thinking_mode is thinking where it is missing; E is low, high (the default), max or 1 to 100; "
+      "with drop_thinking (the default) reasoning before the last user turn is left out. Tools stand in "
+      "a message:\n"
       "  {\"messages\": [{\"role\": \"system\", \"content\": \"Be brief.\", \"tools\": [...]},\n"
       "                {\"role\": \"user\", \"content\": \"Hi\"}], \"thinking_mode\": \"chat\"}\n"
       "Other fields are ignored. A prompt as text no longer tells who wrote what: given to tokenize, "
-      "special\n"
-      "text in a message becomes special tokens, which chat and generate never allow.");
+      "special text in a message becomes special tokens, which chat and generate never allow.");
   const auto allow = std::make_shared<bool>(false);
   command->add_flag("--allow-special-text", *allow,
                     "Take the image placeholder in messages as plain text instead of refusing it");

@@ -2,7 +2,9 @@
 #include "model/config.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include "base/check.h"
@@ -270,6 +272,14 @@ Result<ModelConfig> parse_config(std::string_view text, std::string_view what) t
 
 Result<ModelConfig> load_config(const std::filesystem::path& directory) {
   constexpr uint64_t max_bytes = 16 << 20;
+  // A file of the model, or a model's name elsewhere, is easily given in place of a directory.
+  std::error_code other;  // which reading the file tells
+  const std::filesystem::file_type type = std::filesystem::status(directory, other).type();
+  if (type == std::filesystem::file_type::not_found || type == std::filesystem::file_type::regular)
+    return fail(
+        ErrorCode::not_found,
+        "{}: expected a model directory with config.json, tokenizer.json and safetensors files, found {}",
+        directory.string(), type == std::filesystem::file_type::regular ? "a file" : "nothing of that name");
   const std::filesystem::path path = directory / "config.json";
   FATHOM_ASSIGN(const std::string text, read_file(path, max_bytes));
   return parse_config(text, path.string());

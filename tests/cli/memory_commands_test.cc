@@ -46,6 +46,20 @@ TEST(Memory, ATooSmallBudgetIsRefusedWithTheSmallestThatWorks) {
   const Finished inspect = run_fathom({"inspect", "--model", tiny, "--memory", "1M"});
   EXPECT_EQ(inspect.exit_code, 1);
   EXPECT_THAT(inspect.out, HasSubstr("the smallest that works is"));
+  EXPECT_EQ(inspect.err, "fathom: " + tiny + ": this model cannot run with so little memory\n");
+}
+
+TEST(Memory, InspectPlansForTheContextAskedFor) {
+  const auto plan = [](const char* context) {
+    const Finished run = run_fathom({"inspect", "--model", tiny, "--json", "--memory", "1.5G", "--context",
+                                     context, "--disk-bandwidth", "1", "--memory-bandwidth", "10"});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return parsed(run.out)["memory"]["with_budget"];
+  };
+  const Json small = plan("64"), large = plan("1M");
+  EXPECT_EQ(small["context"], 64);
+  EXPECT_LT(small["sequence_bytes"], large["sequence_bytes"]);
+  EXPECT_LT(large["context"], 1 << 20);  // the model's
 }
 
 // The number in a refusal, bytes.

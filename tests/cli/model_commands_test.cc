@@ -118,6 +118,23 @@ TEST(Generate, SaysThatTheContextIsFull) {
   }
 }
 
+TEST(Generate, SaysThatTheModelHasLessContext) {
+  for (const char* memory : {"1.5G", "mapped"}) {
+    const Finished run = run_fathom({"generate", "--model", tiny, "--memory", memory, "--context", "1024M",
+                                     "--prompt", "a", "--max-tokens", "1"});
+    EXPECT_EQ(run.exit_code, 0);
+    EXPECT_THAT(run.err, HasSubstr("fathom: --context 1073741824 is more than the model has: "));
+  }
+}
+
+TEST(Chat, SaysWhatToDoWhenTheContextIsFull) {
+  const Finished run =
+      run_fathom({"chat", "--model", tiny, "--context", "8"}, "A message that takes more than that.\n");
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err,
+              HasSubstr("the context has 8: /new begins another conversation, --context makes room"));
+}
+
 TEST(Generate, RefusesWhatTheModelDoesNotHave) {
   const Finished run = run_fathom(generate({"--prompt", "a", "--logit-bias", "99999999=1"}));
   EXPECT_EQ(run.exit_code, 1);
@@ -288,7 +305,8 @@ TEST(Chat, ShowsImages) {
   const std::string image = "/image " + demo + "/images/eval_007.png\n";
   const std::string alone = run_fathom(chat, "What shape is in the picture?\n").out;
   EXPECT_EQ(run_fathom(chat, image + "/image\nWhat shape is in the picture?\n").out, alone);
-  EXPECT_EQ(run_fathom(chat, image + "/new\nWhat shape is in the picture?\n").out, alone);
+  for (const char* command : {"/new", "/clear"})
+    EXPECT_EQ(run_fathom(chat, image + command + "\nWhat shape is in the picture?\n").out, alone);
 }
 
 TEST(Chat, AWrongCommandInAScriptIsAFailure) {

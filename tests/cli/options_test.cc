@@ -101,6 +101,20 @@ TEST(Options, ReadsEveryFlag) {
   EXPECT_TRUE(out.thinking.given);
 }
 
+TEST(Options, AContextIsANumberOfPositions) {
+  EXPECT_EQ(parse({"--model", "m", "--context", "5"}).model.context, 5);
+  EXPECT_EQ(parse({"--model", "m", "--context", "128k"}).model.context, 131072);
+  EXPECT_EQ(parse({"--model", "m", "--context", "1M"}).model.context, 1048576);
+  for (const char* text :
+       {"0", "-1", "", "K", "1.5K", "128kB", "2048M", "2147483648", "9223372036854775807K"})
+    EXPECT_THAT(
+        parse({"--model", "m", "--context", text}).error,
+        HasSubstr(
+            std::string("--context: expected 1 to 2147483647 positions, such as 8192 or 128K, found '") +
+            text))
+        << text;
+}
+
 TEST(Options, EffortIsAWordOrANumber) {
   EXPECT_EQ(parse({"--model", "d", "--effort", "low"}).thinking.effort, 50);
   EXPECT_EQ(parse({"--model", "d", "--effort", "1"}).thinking.effort, 1);

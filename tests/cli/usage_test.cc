@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "tests/cli/run_fathom.h"
 
@@ -47,7 +48,9 @@ TEST(Usage, HelpNamesEveryCommand) {
 TEST(Usage, WhatIsNotThereYetIsRefusedByName) {
   for (const auto& [arguments, part] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"serve", "--model", tiny}, "serve: not there yet: this version has no server"},
-           {{"generate", "--model", tiny, "--prompt", "a", "--device", "cuda"}, "--device: not there yet"}}) {
+           {{"generate", "--model", tiny, "--prompt", "a", "--device", "cuda"}, "--device: not there yet"},
+           {{"generate", "-ngl", "99"}, "-ngl: not there yet: this version runs on the CPU only"},
+           {{"server"}, "server: not there yet"}}) {
     const Finished run = run_fathom(arguments);
     EXPECT_EQ(run.exit_code, 2);
     EXPECT_THAT(run.err, HasSubstr(part));
@@ -57,6 +60,29 @@ TEST(Usage, WhatIsNotThereYetIsRefusedByName) {
               HasSubstr("--fly"));
 }
 
+TEST(Usage, UnknownWordsAreNamedBeforeWhatIsMissing) {
+  // Whose --model was not understood did not forget it.
+  expect_usage_error({"generate", "-m", tiny, "--prompt", "a"}, "there is no '-m' (perhaps --model)");
+  expect_usage_error({"generate", "--model", tiny, "--prompt", "a", "--temp", "0"},
+                     "(perhaps --temperature)");
+  expect_usage_error({"chta"}, "there is no 'chta' (perhaps chat)");
+  expect_usage_error({"--model", tiny, "generate", "--prompt", "a"},
+                     "'--model' stands before the command: expected 'fathom generate --model'");
+  expect_usage_error({"chat", "--model", tiny, "--fly"}, "there is no '--fly'; run 'fathom chat --help'");
+}
+
+TEST(Usage, HelpFitsALine) {
+  for (const char* command :
+       {"generate", "chat", "inspect", "tokenize", "parse", "preprocess", "logits", "eval", "bench"}) {
+    std::istringstream help(run_fathom({command, "--help"}).out);
+    for (std::string line; std::getline(help, line);) {
+      if (line.find('{') != std::string::npos) continue;  // an example, which nothing may break
+      const auto later = std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) == 0x80; });
+      EXPECT_LE(static_cast<std::ptrdiff_t>(line.size()) - later, 80) << line;
+    }
+  }
+}
+
 TEST(Usage, Version) {
   const Finished run = run_fathom({"--version"});
   EXPECT_EQ(run.exit_code, 0);
@@ -64,7 +90,7 @@ TEST(Usage, Version) {
 }
 
 TEST(Usage, WrongArgumentsAreUsageErrors) {
-  expect_usage_error({}, "subcommand");
+  expect_usage_error({}, "expected a command");
   expect_usage_error({"fly"}, "fly");
   expect_usage_error({"generate"}, "--model");
   expect_usage_error({"generate", "--model", tiny}, "exactly one of --prompt");

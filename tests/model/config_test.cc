@@ -471,6 +471,17 @@ TEST(Config, RefusesTextThatIsNoConfiguration) {
   EXPECT_EQ(missing.error().code, ErrorCode::not_found);
 }
 
+TEST(Config, SaysWhenWhatIsGivenIsNoDirectory) {
+  const auto file = load_config(tiny / "config.json");
+  ASSERT_FALSE(file);
+  EXPECT_THAT(file.error().message, AllOf(HasSubstr("expected a model directory"), HasSubstr("config.json, "),
+                                          HasSubstr("found a file")));
+  const auto nothing = load_config("somebody/some-model");
+  ASSERT_FALSE(nothing);
+  EXPECT_THAT(nothing.error().message,
+              AllOf(testing::StartsWith("somebody/some-model: "), HasSubstr("found nothing of that name")));
+}
+
 // No single absurd value may get past the ranges, stall or crash.
 TEST(Config, SurvivesAbsurdValuesEverywhere) {
   const Json original = tiny_json();
