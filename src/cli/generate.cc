@@ -17,6 +17,7 @@
 #include "cli/loaded_model.h"
 #include "cli/memory_report.h"
 #include "cli/progress_display.h"
+#include "cli/remark.h"
 #include "cli/signals.h"
 #include "engine/generator.h"
 
@@ -103,14 +104,6 @@ Json report(const Flags& flags, const Model& model, const GenerateRequest& reque
   return out;
 }
 
-// A failed write to standard error has nowhere to be reported.
-void remark_on_full_context(const Surroundings& surroundings, const Model& model) {
-  const std::string line =
-      fmt::format("fathom: the answer ends because the context of {} positions is full (--context)\n",
-                  model.config().max_seq_len);
-  if (surroundings.err.write(line)) (void)surroundings.err.flush();
-}
-
 // Shows a continued text as it comes, and ends its last line.
 class TextPrinter {
  public:
@@ -167,7 +160,10 @@ Status run(const Flags& flags, const Surroundings& surroundings) {
     FATHOM_TRY(flags.chat ? answer.finish() : plain.finish());
   }
   remark_on_drafting(surroundings, generation.drafts);
-  if (generation.reason == FinishReason::context_full) remark_on_full_context(surroundings, model);
+  if (generation.reason == FinishReason::context_full)
+    remark(surroundings,
+           fmt::format("the answer ends because the context of {} positions is full (--context)",
+                       model.config().max_seq_len));
   if (generation.reason == FinishReason::cancelled) return fail(ErrorCode::cancelled, "interrupted");
   return {};
 }
