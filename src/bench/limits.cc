@@ -4,11 +4,12 @@
 #include <atomic>
 #include <cstring>
 
+#include "base/cancel.h"
 #include "base/check.h"
 #include "bench/random_fill.h"
 #include "bench/spare_memory.h"
-
 #include "bench/team.h"
+
 namespace fathom::bench {
 namespace {
 
@@ -27,7 +28,7 @@ class Limits {
   /// Random bytes, a slice at a time: a whole buffer takes too long for an interrupt to wait.
   Status fill(const HugeBuffer& memory) {
     for (int64_t at = 0; at < memory.bytes(); at += slice_bytes) {
-      if (cancelled()) return fail(ErrorCode::cancelled, "interrupted");
+      FATHOM_TRY(check_cancelled(options_.effort.cancelled));
       fill_random(memory.data() + at, std::min(slice_bytes, memory.bytes() - at), DType::u8,
                   static_cast<uint64_t>(at / slice_bytes) + 1, options_.threads);
     }
@@ -83,8 +84,6 @@ class Limits {
 
  private:
   static constexpr int max_copies = 64;
-
-  bool cancelled() const { return options_.effort.cancelled && options_.effort.cancelled(); }
 
   QuietGate& gate_;
   const LimitOptions& options_;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
+#include "base/cancel.h"
 #include "bench/team.h"
 
 namespace fathom::bench {
@@ -32,7 +32,7 @@ Result<Timed> time_operation(QuietGate& gate, Operation& operation, int64_t rows
   Work work = operation.work(rows);  // may prepare something
   // The first run takes memory and fills caches; the second says how many make a sample.
   FATHOM_TRY(operation.run(rows));
-  if (effort.cancelled && effort.cancelled()) return fail(ErrorCode::cancelled, "interrupted");
+  FATHOM_TRY(check_cancelled(effort.cancelled));
   const double begin = seconds_now();
   FATHOM_TRY(operation.run(rows));
   const double once = std::max(seconds_now() - begin, 1e-9);
@@ -97,7 +97,7 @@ Status measure_operations(QuietGate& gate, const std::vector<OperationSpec>& spe
   for (const OperationSpec* spec : chosen) total += static_cast<int64_t>(rows_for(*spec, plan.rows).size());
   int64_t number = 0;
   for (const OperationSpec* spec : chosen) {
-    if (plan.effort.cancelled && plan.effort.cancelled()) return fail(ErrorCode::cancelled, "interrupted");
+    FATHOM_TRY(check_cancelled(plan.effort.cancelled));
     const std::vector<int64_t> rows = rows_for(*spec, plan.rows);
     step(spec->name, number, total);
     OperationSetup setup = plan.setup;

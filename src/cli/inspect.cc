@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/cancel.h"
 #include "base/size_text.h"
 #include "base/threads.h"
 #include "checkpoint/checkpoint.h"
@@ -167,9 +168,9 @@ Result<Report> examine(const Flags& flags, const Surroundings& surroundings) {
   FATHOM_ASSIGN(report.config, load_config(directory));
   report.drafting = report.config.n_mtp_layers > 0;
   const TokenizerParts tokenizer = check_tokenizer(directory, report);
-  if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
+  FATHOM_TRY(check_cancelled(interrupted));
   check_weights(directory, make_manifest(report.config), report);
-  if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
+  FATHOM_TRY(check_cancelled(interrupted));
   // Mapped weights have no plan to foresee: the kernel decides what stays in memory.
   if (report.has_weights && report.problems.empty() && !flags.mapped)
     FATHOM_TRY(foresee_memory(flags, surroundings, report));
@@ -270,7 +271,7 @@ std::string to_text(const Report& report) {
 
 Status run(const Flags& flags, const Surroundings& surroundings) {
   FATHOM_ASSIGN(const Report report, examine(flags, surroundings));
-  if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
+  FATHOM_TRY(check_cancelled(interrupted));
   FATHOM_TRY(surroundings.out.write(flags.json ? json_line(to_json(report)) : to_text(report)));
   if (report.problems.empty()) return {};
   return fail(ErrorCode::format, "{}: this model cannot run: {} found", flags.directory.string(),

@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 
+#include "base/cancel.h"
 #include "checkpoint/safetensors_writer.h"
 #include "cli/commands.h"
 #include "cli/loaded_model.h"
@@ -72,7 +73,7 @@ Status compute(const Flags& flags, const LoadedModel& loaded, Computation& out) 
     rest = rest.subspan(chunk.size());
     // Cut where the model would cut it, to look for an interrupt in between.
     while (!chunk.empty()) {
-      if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
+      FATHOM_TRY(check_cancelled(interrupted));
       const auto ids = chunk.first(std::min(static_cast<size_t>(prefill_rows), chunk.size()));
       chunk = chunk.subspan(ids.size());
       const SequenceRows rows{&sequence, ids, static_cast<int64_t>(ids.size())};
@@ -86,13 +87,13 @@ Status compute(const Flags& flags, const LoadedModel& loaded, Computation& out) 
   for (int64_t i = 0; i < flags.greedy; ++i) {
     out.greedy.push_back(next);
     if (i + 1 == flags.greedy) break;
-    if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
+    FATHOM_TRY(check_cancelled(interrupted));
     const SequenceRows row{&sequence, std::span(&next, 1), 1};
     FATHOM_ASSIGN(const Logits step, model.forward(workspace, std::span(&row, 1)));
     next = argmax(step.row(0));
   }
   // The last pass may have been long, and whoever interrupted it expects no file.
-  if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
+  FATHOM_TRY(check_cancelled(interrupted));
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include <deque>
 #include <filesystem>
 
+#include "base/cancel.h"
 #include "base/size_text.h"
 #include "base/threads.h"
 
@@ -19,11 +20,6 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-Status go_on(const MeasureOptions& options) {
-  if (options.cancelled && options.cancelled()) return fail(ErrorCode::cancelled, "interrupted");
-  return {};
-}
-
 // Reads a block that no cache holds, over and over for a moment.
 Result<double> measure_memory(const MeasureOptions& options, int64_t bytes) {
   constexpr int64_t slice = int64_t{64} << 20;
@@ -31,14 +27,14 @@ Result<double> measure_memory(const MeasureOptions& options, int64_t bytes) {
   const int64_t block = bytes / slice * slice;
   FATHOM_ASSIGN(const HugeBuffer buffer, HugeBuffer::allocate(block));
   for (int64_t at = 0; at < block; at += slice) {
-    FATHOM_TRY(go_on(options));
+    FATHOM_TRY(check_cancelled(options.cancelled));
     std::memset(buffer.data() + at, 1, static_cast<size_t>(slice));
   }
   ThreadPool pool(options.threads);
   std::atomic<uint64_t> total{0};
   double best = 0;
   for (const auto begin = Clock::now(); seconds_since(begin) < long_enough;) {
-    FATHOM_TRY(go_on(options));
+    FATHOM_TRY(check_cancelled(options.cancelled));
     const auto start = Clock::now();
     pool.parallel_for(block / 64, int64_t{1} << 14, [&](int64_t first, int64_t last) {
       const auto* words = reinterpret_cast<const uint64_t*>(buffer.data());
@@ -82,7 +78,7 @@ Result<double> measure_disk(MemoryTiers& tiers, const MeasureOptions& options) {
   const auto begin = Clock::now();
   for (size_t i = 0; (status && i < spots.size() && seconds_since(begin) < long_enough) || !under_way.empty();
        ++i) {
-    if (status) status = go_on(options);
+    if (status) status = check_cancelled(options.cancelled);
     if (status && i < spots.size() && seconds_since(begin) < long_enough) {
       const Spot& spot = spots[spots.size() % stride == 0 ? i : i * stride % spots.size()];
       const ReadRequest request{spot.file, spot.offset, spot.bytes, memory.data() + i % at_once * piece};
