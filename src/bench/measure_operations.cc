@@ -90,7 +90,7 @@ Result<std::vector<const OperationSpec*>> choose_operations(const std::vector<Op
 Status measure_operations(QuietGate& gate, const std::vector<OperationSpec>& specs,
                           const OperationsPlan& plan, const LimitNow& limit_now,
                           const std::function<void(std::string_view, int64_t, int64_t)>& step,
-                          const std::function<void(OperationResult)>& done) {
+                          const std::function<Status(OperationResult)>& done) {
   FATHOM_ASSIGN(const std::vector<const OperationSpec*> chosen,
                 choose_operations(specs, plan.filter, plan.rows));
   int64_t total = 0;
@@ -107,7 +107,7 @@ Status measure_operations(QuietGate& gate, const std::vector<OperationSpec>& spe
     for (int64_t r : rows) {
       step(fmt::format("{}, {} rows", spec->name, r), number++, total);
       FATHOM_ASSIGN(const Timed timed, time_operation(gate, *operation, r, plan.effort, limit_now));
-      done({spec->name, spec->shape, r, timed.work, timed.time, timed.share});
+      FATHOM_TRY(done({spec->name, spec->shape, r, timed.work, timed.time, timed.share}));
     }
   }
   return {};

@@ -147,19 +147,17 @@ class Bench {
     json_["experts"] = plan.setup.num_experts;
     json_["operations"] = Json::array();
     FATHOM_TRY(print("\n" + bench::operations_heading(ops->name(), limits_)));
-    Status printed;
     FATHOM_ASSIGN(bench::LimitProbe probe,
                   bench::LimitProbe::make(limits_, part_of_memory(std::numeric_limits<int64_t>::max(), 4)));
-    FATHOM_TRY(bench::measure_operations(
+    return bench::measure_operations(
         *gate_, specs_, plan, [&](const bench::Work& work) { return probe.seconds_for(work); },
         [this](std::string_view what, int64_t number, int64_t total) {
           show(fmt::format("{} of {}: {}", number + 1, total, what));
         },
         [&](const bench::OperationResult& result) {
           json_["operations"].push_back(bench::operation_json(result, limits_));
-          if (printed) printed = print(bench::operation_line(result, limits_));
-        }));
-    return printed;
+          return print(bench::operation_line(result, limits_));
+        });
   }
 
   // At most `wanted`, and one part in `parts` of what is left now, so that all that an operation needs fits.
