@@ -182,7 +182,7 @@ std::string to_text(const MemoryForecast& f) {
   line("the process itself", size_text(n.process));
   line("dense weights", size_text(n.dense));
   line("activations", size_text(n.workspace));
-  line("one sequence, full context", size_text(n.sequences));
+  line("one sequence, full context", size_text(n.sequence));
   line("n-gram rows", size_text(f.plan.num_engram_rows * n.engram_row + f.plan.engram_staging));
   line("experts", fmt::format("{} of {} ({:.1f} %), {} each", f.plan.num_slots, n.num_experts,
                               100 * f.plan.expert_share(), size_text(n.slot)));
@@ -210,7 +210,7 @@ Json to_json(const MemoryForecast& f) {
           {"process_bytes", n.process},
           {"dense_bytes", n.dense},
           {"activation_bytes", n.workspace},
-          {"sequence_bytes", n.sequences},
+          {"sequence_bytes", n.sequence},
           {"engram_bytes", f.plan.num_engram_rows * n.engram_row + f.plan.engram_staging},
           {"expert_bytes", n.slot},
           {"experts_in_memory", f.plan.num_slots},
