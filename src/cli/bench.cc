@@ -45,17 +45,9 @@ struct Flags {
   bool json = false;
 
   void check(const CLI::App& command) {
-    constexpr int64_t max_rows = 4096;
-    for (size_t begin = 0; begin <= rows_text.size();) {
-      const size_t end = std::min(rows_text.find(',', begin), rows_text.size());
-      const auto number = parse_whole<int64_t>(std::string_view(rows_text).substr(begin, end - begin));
-      if (!number || *number < 1 || *number > max_rows)
-        throw CLI::ValidationError("--rows", fmt::format("expected numbers from 1 to {} with commas between "
-                                                         "them, found '{}'",
-                                                         max_rows, rows_text.substr(begin, end - begin)));
-      rows.push_back(*number);
-      begin = end + 1;
-    }
+    auto list = parse_list<int64_t>(rows_text, 1, 4096, "numbers from 1 to 4096");
+    if (!list) throw CLI::ValidationError("--rows", list.error().message);
+    rows = std::move(*list);
     for (const char* flag : {"--filter", "--rows", "--shapes", "--experts"})
       if (no_operations && command.count(flag) > 0)
         throw CLI::ValidationError(flag, "expected without --no-operations, which leaves nothing to choose");

@@ -18,7 +18,7 @@ namespace {
 
 struct Flags {
   ModelFlags model;
-  std::string ids_text;  // read here, because the parser's own lists skip empty entries
+  std::string ids_text;
   std::vector<int32_t> ids;
   std::vector<int64_t> chunks;
   std::filesystem::path out;
@@ -26,15 +26,9 @@ struct Flags {
   bool trace = false;
 
   void check() {
-    for (size_t begin = 0; begin <= ids_text.size();) {
-      const size_t end = std::min(ids_text.find(',', begin), ids_text.size());
-      const auto id = parse_whole<int32_t>(std::string_view(ids_text).substr(begin, end - begin));
-      if (!id || *id < 0)
-        throw CLI::ValidationError("--ids", "expected token ids with commas between them, found '" +
-                                                ids_text.substr(begin, end - begin) + "'");
-      ids.push_back(*id);
-      begin = end + 1;
-    }
+    auto list = parse_list<int32_t>(ids_text, 0, std::numeric_limits<int32_t>::max(), "token ids");
+    if (!list) throw CLI::ValidationError("--ids", list.error().message);
+    ids = std::move(*list);
     const int64_t sum = std::accumulate(chunks.begin(), chunks.end(), int64_t{0});
     if (std::cmp_greater(sum, ids.size()))
       throw CLI::ValidationError("--chunks", "expected sizes with a sum of at most " +
