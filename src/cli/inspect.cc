@@ -140,6 +140,7 @@ void check_weights(const std::filesystem::path& directory, const std::vector<Exp
 
 // What a run would do with its memory. A budget too small is one of the model's problems here.
 Status foresee_memory(const Flags& flags, const Surroundings& surroundings, Report& report) {
+  // Not used here, but a run has it, and the process is measured with it.
   FATHOM_ASSIGN(const EngramLayout engram, make_engram_layout(report.config));
   FATHOM_ASSIGN(const Checkpoint checkpoint, Checkpoint::open(flags.directory));
   FATHOM_ASSIGN(const TensorTable tensors, TensorTable::bind(checkpoint, report.config));

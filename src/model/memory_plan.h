@@ -24,7 +24,7 @@ struct MemoryNeeds {
   int64_t min_engram_rows = 0;     // rows: as many as one chunk may ask for
   int64_t engram_staging = 0;      // where rows are read to, at least
   int64_t max_engram_staging = 0;  // and at most
-  int64_t load_staging = 0;        // where dense weights are read to, before all but they is there
+  int64_t load_staging = 0;        // where dense weights are read to; nothing but they is there then
 
   int64_t fixed() const {
     return process + dense + workspace + sequence + min_engram_rows * engram_row + engram_staging;
