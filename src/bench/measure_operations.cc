@@ -29,7 +29,7 @@ struct Timed {
 
 Result<Timed> time_operation(QuietGate& gate, Operation& operation, int64_t rows, const Effort& effort,
                              const LimitNow& limit_now) {
-  Work work = operation.work(rows);  // may prepare something
+  const Work work = operation.work(rows);  // may prepare something
   // The first run takes memory and fills caches; the second says how many make a sample.
   FATHOM_TRY(operation.run(rows));
   FATHOM_TRY(check_cancelled(effort.cancelled));
@@ -51,7 +51,7 @@ Result<Timed> time_operation(QuietGate& gate, Operation& operation, int64_t rows
                   shares.push_back((before + after) / 2 / seconds);
                   return seconds;
                 }));
-  return Timed{operation.work(rows), time, median(shares)};
+  return Timed{work, time, median(shares)};
 }
 
 }  // namespace
