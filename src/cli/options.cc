@@ -33,8 +33,6 @@ std::string isa_names(std::span<const Isa> isas) {
   return out;
 }
 
-constexpr Isa all_isas[] = {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx};
-
 }  // namespace
 
 CLI::Validator number_check(double least, double most) {
