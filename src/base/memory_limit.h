@@ -29,6 +29,9 @@ MemoryLimit total_memory(const std::filesystem::path& root = "/");
 /// without a source, which is where nothing can be read, does not limit.
 Result<int64_t> measuring_bytes(int64_t wanted, int64_t least, const MemoryLimit& limit);
 
+/// Less than this to measure reading with, and caches would be measured.
+inline constexpr int64_t min_reading_bytes = int64_t{64} << 20;
+
 /// Memory of this process that the kernel cannot drop, in bytes: RssAnon and RssShmem; 0 where unknown.
 int64_t used_memory(const std::filesystem::path& root = "/");
 

@@ -28,7 +28,6 @@ namespace {
 constexpr int64_t read_bytes = int64_t{1} << 30;        // to measure reading with
 constexpr int64_t rotation_bytes = int64_t{512} << 20;  // copies of a weight together
 constexpr int64_t min_experts = 24;
-constexpr int64_t min_measuring_bytes = int64_t{64} << 20;  // below it, caches would be measured
 
 struct Flags {
   BackendFlags backend;
@@ -74,7 +73,7 @@ class Bench {
  private:
   // All that can be wrong with the flags, before the minutes that measuring takes.
   Status prepare() {
-    FATHOM_ASSIGN(read_bytes_, measuring_bytes(read_bytes, min_measuring_bytes, available_memory()));
+    FATHOM_ASSIGN(read_bytes_, measuring_bytes(read_bytes, min_reading_bytes, available_memory()));
     if (!flags_.disk.empty()) FATHOM_TRY(bench::find_disk_file(flags_.disk));
     if (!flags_.no_operations) FATHOM_TRY(prepare_operations());
     if (flags_.model.empty()) return {};

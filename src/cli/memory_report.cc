@@ -125,14 +125,13 @@ MemoryBudget memory_budget(const std::optional<int64_t>& given, const std::files
 Result<Bandwidths> measure_bandwidths(MemoryTiers& tiers, const Bandwidths& given,
                                       const MeasureOptions& options) {
   constexpr int64_t most = int64_t{256} << 20;
-  constexpr int64_t least = int64_t{64} << 20;  // below it, caches would be measured
   constexpr auto disk_bytes = static_cast<int64_t>(at_once * piece);
   Bandwidths b = given;
   const auto give_up = [&b](const Error& error, std::string_view flag) {
     b.problem += fmt::format("{}{}; {} can say it", b.problem.empty() ? "" : "; ", error.message, flag);
   };
   if (b.memory <= 0) {
-    const auto bytes = measuring_bytes(most, least, options.left);
+    const auto bytes = measuring_bytes(most, min_reading_bytes, options.left);
     if (!bytes) give_up(bytes.error(), "--memory-bandwidth");
     if (bytes) {
       FATHOM_ASSIGN(b.memory, measure_memory(options, *bytes));
