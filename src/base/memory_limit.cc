@@ -148,26 +148,20 @@ MemoryLimit machine_memory(const path& root) {
   return {*available * 1024, meminfo.string(), total * 1024};
 }
 
+// Of the machine and its groups, the limit with the smallest `which`.
+MemoryLimit least_limit(const path& root, int64_t MemoryLimit::*which) {
+  MemoryLimit least = machine_memory(root);
+  if (least.source.empty()) return least;
+  visit_group_limits(root, [&](const MemoryLimit& limit) {
+    if (limit.*which < least.*which) least = limit;
+  });
+  return least;
+}
+
 }  // namespace
 
-MemoryLimit available_memory(const path& root) {
-  MemoryLimit least = machine_memory(root);
-  if (least.source.empty()) return least;
-  visit_group_limits(root, [&](const MemoryLimit& limit) {
-    if (limit.bytes < least.bytes) least = limit;
-  });
-  return least;
-}
-
-MemoryLimit total_memory(const path& root) {
-  MemoryLimit least = machine_memory(root);
-  if (least.source.empty()) return least;
-  visit_group_limits(root, [&](const MemoryLimit& limit) {
-    if (limit.total < least.total) least = limit;
-  });
-  least.bytes = least.total;
-  return least;
-}
+MemoryLimit available_memory(const path& root) { return least_limit(root, &MemoryLimit::bytes); }
+MemoryLimit total_memory(const path& root) { return least_limit(root, &MemoryLimit::total); }
 
 Result<int64_t> measuring_bytes(int64_t wanted, int64_t least, const MemoryLimit& limit) {
   if (limit.source.empty()) return wanted;

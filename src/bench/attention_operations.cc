@@ -10,6 +10,7 @@
 #include "bench/operation.h"
 #include "bench/picks.h"
 #include "bench/record_blocks.h"
+#include "bench/weight_store.h"
 #include "model/rope_table.h"
 
 namespace fathom::bench {

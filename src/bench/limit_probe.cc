@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "bench/measure_operations.h"
 #include "bench/random_fill.h"
+#include "bench/spare_memory.h"
 #include "bench/team.h"
 
 namespace fathom::bench {
@@ -35,9 +36,9 @@ Result<LimitProbe> LimitProbe::make(const MachineLimits& limits, int64_t most_by
   out.pool_ = std::make_unique<ThreadPool>(limits.threads);
   out.pieces_ =
       std::clamp<int64_t>(most_bytes / num_parts / piece_bytes, 1, limits.threads * pieces_of_a_thread);
-  FATHOM_ASSIGN(out.memory_, HugeMemory::allocate(out.pieces_ * piece_bytes * num_parts));
+  FATHOM_ASSIGN(out.memory_, take_spare_memory(out.pieces_ * piece_bytes * num_parts));
   fill_random(out.memory_.data(), out.memory_.bytes(), DType::u8, 1, limits.threads);
-  FATHOM_ASSIGN(out.operands_, HugeMemory::allocate(limits.threads * operand_bytes));
+  FATHOM_ASSIGN(out.operands_, take_spare_memory(limits.threads * operand_bytes));
   fill_random(out.operands_.data(), out.operands_.bytes(), DType::bf16, 1, limits.threads);
   return out;
 }

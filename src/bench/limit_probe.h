@@ -6,9 +6,9 @@
 
 #include <memory>
 
+#include "base/huge_buffer.h"
 #include "base/result.h"
 #include "base/threads.h"
-#include "bench/huge_memory.h"
 #include "bench/limits.h"
 #include "bench/operation.h"
 
@@ -36,8 +36,8 @@ class LimitProbe {
   const Kernels* reader_ = nullptr;
   const Kernels* multiplier_ = nullptr;
   double fastest_ = 0;   // what the multiplier has reached on all threads, FLOP per second
-  HugeMemory memory_;    // to read from, a part in each probe
-  HugeMemory operands_;  // of each thread
+  HugeBuffer memory_;    // to read from, a part in each probe
+  HugeBuffer operands_;  // of each thread
   int64_t pieces_ = 0;   // of a part
   int64_t at_ = 0;
 };

@@ -4,9 +4,10 @@
 #include <atomic>
 #include <cstring>
 
+#include "base/cancel.h"
 #include "base/check.h"
-#include "bench/huge_memory.h"
 #include "bench/random_fill.h"
+#include "bench/spare_memory.h"
 #include "bench/team.h"
 
 namespace fathom::bench {
@@ -25,16 +26,16 @@ class Limits {
   Limits(QuietGate& gate, const LimitOptions& options) : gate_(gate), options_(options) {}
 
   /// Random bytes, a slice at a time: a whole buffer takes too long for an interrupt to wait.
-  Status fill(const HugeMemory& memory) {
+  Status fill(const HugeBuffer& memory) {
     for (int64_t at = 0; at < memory.bytes(); at += slice_bytes) {
-      if (cancelled()) return fail(ErrorCode::cancelled, "interrupted");
+      FATHOM_TRY(check_cancelled(options_.effort.cancelled));
       fill_random(memory.data() + at, std::min(slice_bytes, memory.bytes() - at), DType::u8,
                   static_cast<uint64_t>(at / slice_bytes) + 1, options_.threads);
     }
     return {};
   }
 
-  Result<Rate> read(const Kernels& kernels, const HugeMemory& memory, int threads) {
+  Result<Rate> read(const Kernels& kernels, const HugeBuffer& memory, int threads) {
     const int64_t piece = rounded(std::min(max_piece, memory.bytes()) / threads);  // of one thread
     const int64_t step = piece * threads;
     int64_t at = 0;
@@ -69,7 +70,7 @@ class Limits {
     MatrixPeak out{.name = kernels.name, .one_thread = {}, .registers = {}, .streamed = {}};
     FATHOM_ASSIGN(out.one_thread, peak(1, kernels.multiply_registers));
     FATHOM_ASSIGN(out.registers, peak(options_.threads, kernels.multiply_registers));
-    FATHOM_ASSIGN(const HugeMemory memory, HugeMemory::allocate(streamed_bytes * max_copies));
+    FATHOM_ASSIGN(const HugeBuffer memory, take_spare_memory(streamed_bytes * max_copies));
     fill_random(memory.data(), memory.bytes(), DType::bf16, 1, options_.threads);
     // Each thread its own operands: sharing them would let one core's cache feed the others.
     std::atomic<int> next{0};
@@ -83,8 +84,6 @@ class Limits {
 
  private:
   static constexpr int max_copies = 64;
-
-  bool cancelled() const { return options_.effort.cancelled && options_.effort.cancelled(); }
 
   QuietGate& gate_;
   const LimitOptions& options_;
@@ -122,7 +121,7 @@ Result<MachineLimits> measure_limits(QuietGate& gate, const LimitOptions& option
   {
     // Each thread reads a multiple of the unit at once.
     const int64_t bytes = std::max(rounded(options.buffer_bytes), unit * options.threads);
-    FATHOM_ASSIGN(const HugeMemory memory, HugeMemory::allocate(bytes));
+    FATHOM_ASSIGN(const HugeBuffer memory, take_spare_memory(bytes));
     FATHOM_TRY(limits.fill(memory));
     FATHOM_ASSIGN(out.read_one, limits.read(reader, memory, 1));
     FATHOM_ASSIGN(out.read_all, limits.read(reader, memory, options.threads));

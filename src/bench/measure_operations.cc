@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
+#include "base/cancel.h"
 #include "bench/team.h"
 
 namespace fathom::bench {
@@ -29,10 +29,10 @@ struct Timed {
 
 Result<Timed> time_operation(QuietGate& gate, Operation& operation, int64_t rows, const Effort& effort,
                              const LimitNow& limit_now) {
-  Work work = operation.work(rows);  // may prepare something
+  const Work work = operation.work(rows);  // may prepare something
   // The first run takes memory and fills caches; the second says how many make a sample.
   FATHOM_TRY(operation.run(rows));
-  if (effort.cancelled && effort.cancelled()) return fail(ErrorCode::cancelled, "interrupted");
+  FATHOM_TRY(check_cancelled(effort.cancelled));
   const double begin = seconds_now();
   FATHOM_TRY(operation.run(rows));
   const double once = std::max(seconds_now() - begin, 1e-9);
@@ -51,7 +51,7 @@ Result<Timed> time_operation(QuietGate& gate, Operation& operation, int64_t rows
                   shares.push_back((before + after) / 2 / seconds);
                   return seconds;
                 }));
-  return Timed{operation.work(rows), time, median(shares)};
+  return Timed{work, time, median(shares)};
 }
 
 }  // namespace
@@ -90,14 +90,14 @@ Result<std::vector<const OperationSpec*>> choose_operations(const std::vector<Op
 Status measure_operations(QuietGate& gate, const std::vector<OperationSpec>& specs,
                           const OperationsPlan& plan, const LimitNow& limit_now,
                           const std::function<void(std::string_view, int64_t, int64_t)>& step,
-                          const std::function<void(OperationResult)>& done) {
+                          const std::function<Status(OperationResult)>& done) {
   FATHOM_ASSIGN(const std::vector<const OperationSpec*> chosen,
                 choose_operations(specs, plan.filter, plan.rows));
   int64_t total = 0;
   for (const OperationSpec* spec : chosen) total += static_cast<int64_t>(rows_for(*spec, plan.rows).size());
   int64_t number = 0;
   for (const OperationSpec* spec : chosen) {
-    if (plan.effort.cancelled && plan.effort.cancelled()) return fail(ErrorCode::cancelled, "interrupted");
+    FATHOM_TRY(check_cancelled(plan.effort.cancelled));
     const std::vector<int64_t> rows = rows_for(*spec, plan.rows);
     step(spec->name, number, total);
     OperationSetup setup = plan.setup;
@@ -107,7 +107,7 @@ Status measure_operations(QuietGate& gate, const std::vector<OperationSpec>& spe
     for (int64_t r : rows) {
       step(fmt::format("{}, {} rows", spec->name, r), number++, total);
       FATHOM_ASSIGN(const Timed timed, time_operation(gate, *operation, r, plan.effort, limit_now));
-      done({spec->name, spec->shape, r, timed.work, timed.time, timed.share});
+      FATHOM_TRY(done({spec->name, spec->shape, r, timed.work, timed.time, timed.share}));
     }
   }
   return {};

@@ -39,7 +39,7 @@ struct OperationsPlan {
   Effort effort;       // for each operation and number of rows
 };
 
-/// Those with `filter` in their name that mean something at any of `rows`, in order. Errors:
+/// Those with `filter` in their name that mean something at any of `rows` (at least one), in order. Errors:
 /// invalid_argument where there are none, with the names that there are.
 Result<std::vector<const OperationSpec*>> choose_operations(const std::vector<OperationSpec>& specs,
                                                             const std::string& filter,
@@ -47,10 +47,10 @@ Result<std::vector<const OperationSpec*>> choose_operations(const std::vector<Op
 
 /// The operations that `plan` chooses, `limit_now` called before and after every sample. `step` is told what
 /// comes, the number of it and of how many; `done` gets every result at once. Errors: those of
-/// choose_operations and of the operations, and cancelled.
+/// choose_operations, of the operations and of `done`, which ends the measurement, and cancelled.
 Status measure_operations(QuietGate& gate, const std::vector<OperationSpec>& specs,
                           const OperationsPlan& plan, const LimitNow& limit_now,
                           const std::function<void(std::string_view, int64_t, int64_t)>& step,
-                          const std::function<void(OperationResult)>& done);
+                          const std::function<Status(OperationResult)>& done);
 
 }  // namespace fathom::bench

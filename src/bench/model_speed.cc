@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "base/cancel.h"
 #include "bench/team.h"
 #include "model/manifest.h"
 
@@ -56,7 +57,7 @@ class ModelRun {
     for (int32_t& id : ids) id = any(random_);
     const double begin = seconds_now();
     for (std::span<const int32_t> rest = ids; !rest.empty();) {
-      if (cancelled_ && cancelled_()) return fail(ErrorCode::cancelled, "interrupted");
+      FATHOM_TRY(check_cancelled(cancelled_));
       const auto chunk = rest.first(std::min(rest.size(), static_cast<size_t>(workspace_.max_rows())));
       rest = rest.subspan(chunk.size());
       const SequenceRows rows{&*sequence_, chunk, rest.empty() ? 1 : 0};

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/cancel.h"
 #include "bench/team.h"
 
 namespace fathom::bench {
@@ -69,14 +70,13 @@ Result<Summary> measure(QuietGate& gate, const Effort& effort, const std::functi
   int clean = 0;
   bool quiet_before = false;
   const double end = gate.now() + effort.seconds;
-  const auto cancelled = [&] { return effort.cancelled && effort.cancelled(); };
   while (clean < effort.clean_samples &&
          (gate.now() < end || static_cast<int>(samples.size()) < effort.min_samples)) {
-    if (cancelled()) return fail(ErrorCode::cancelled, "interrupted");
+    FATHOM_TRY(check_cancelled(effort.cancelled));
     // The probe after one sample is the probe before the next.
     if (!quiet_before)
       quiet_before = gate.wait(std::max(0.0, std::min(end - gate.now(), effort.seconds / 4)));
-    if (cancelled()) return fail(ErrorCode::cancelled, "interrupted");  // while it waited
+    FATHOM_TRY(check_cancelled(effort.cancelled));  // while it waited
     FATHOM_ASSIGN(const double seconds, run());
     const bool quiet_after = gate.quiet();
     samples.push_back({seconds, quiet_before && quiet_after});

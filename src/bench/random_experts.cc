@@ -1,12 +1,14 @@
 #include "bench/random_experts.h"
 
+#include "base/cancel.h"
+
 namespace fathom::bench {
 
 Status RandomExperts::prepare(int64_t rotation_bytes, const std::function<bool()>& cancelled) {
   const int64_t inter = config_.moe_inter_dim;
   const int64_t dim = config_.dim;
   for (int64_t i = 0; i < num_routed_; ++i) {
-    if (cancelled && cancelled()) return fail(ErrorCode::cancelled, "interrupted");
+    FATHOM_TRY(check_cancelled(cancelled));
     ExpertWeights expert;
     FATHOM_ASSIGN(expert.w1, store_.fp4(inter, dim));
     FATHOM_ASSIGN(expert.w3, store_.fp4(inter, dim));
@@ -14,6 +16,7 @@ Status RandomExperts::prepare(int64_t rotation_bytes, const std::function<bool()
     routed_.push_back(expert);
   }
   do {
+    FATHOM_TRY(check_cancelled(cancelled));
     ExpertWeights expert;
     FATHOM_ASSIGN(expert.w1, store_.fp8(inter, dim));
     FATHOM_ASSIGN(expert.w3, store_.fp8(inter, dim));

@@ -1,6 +1,7 @@
 #include "bench/record_blocks.h"
 
 #include "bench/random_fill.h"
+#include "bench/spare_memory.h"
 
 namespace fathom::bench {
 namespace {
@@ -38,7 +39,7 @@ void fill_records(std::byte* data, RecordKind kind, int64_t dim, int64_t count) 
 Result<RecordBlocks> RecordBlocks::create(RecordKind kind, int64_t dim, int64_t count) {
   RecordBlocks out;
   const int64_t bytes = layout_of(kind, dim).bytes();
-  FATHOM_ASSIGN(out.memory_, HugeMemory::allocate(bytes * count));
+  FATHOM_ASSIGN(out.memory_, take_spare_memory(bytes * count));
   fill_records(out.memory_.data(), kind, dim, count);
   for (int64_t first = 0; first < count; first += records_per_block)
     out.blocks_.push_back(out.memory_.data() + first * bytes);

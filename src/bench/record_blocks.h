@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/huge_buffer.h"
 #include "base/result.h"
-#include "bench/weight_store.h"
 #include "ops/params.h"
 #include "tensor/cache_layout.h"
 
@@ -30,7 +30,7 @@ class RecordBlocks {
  private:
   static constexpr int64_t records_per_block = 256;
 
-  HugeMemory memory_;
+  HugeBuffer memory_;
   std::vector<std::byte*> blocks_;
 };
 

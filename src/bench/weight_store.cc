@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bench/random_fill.h"
+#include "bench/spare_memory.h"
 
 namespace fathom::bench {
 namespace {
@@ -17,7 +18,7 @@ int64_t tiles(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
 Result<std::byte*> WeightStore::take(int64_t bytes, DType dtype) {
   const int64_t padded = tiles(bytes, alignment) * alignment;
   if (blocks_.empty() || used_ + padded > blocks_.back().bytes()) {
-    FATHOM_ASSIGN(HugeMemory block, HugeMemory::allocate(std::max(padded, block_bytes)));
+    FATHOM_ASSIGN(HugeBuffer block, take_spare_memory(std::max(padded, block_bytes)));
     blocks_.push_back(std::move(block));
     used_ = 0;
   }

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/huge_buffer.h"
 #include "base/result.h"
-#include "bench/huge_memory.h"
 #include "ops/params.h"
 #include "tensor/view.h"
 #include "tensor/weight.h"
@@ -29,7 +29,7 @@ class WeightStore {
 
   int threads_;
   uint64_t seed_ = 0;
-  std::vector<HugeMemory> blocks_;
+  std::vector<HugeBuffer> blocks_;
   int64_t used_ = 0;  // of the last block
 };
 

@@ -28,7 +28,6 @@ namespace {
 constexpr int64_t read_bytes = int64_t{1} << 30;        // to measure reading with
 constexpr int64_t rotation_bytes = int64_t{512} << 20;  // copies of a weight together
 constexpr int64_t min_experts = 24;
-constexpr int64_t min_measuring_bytes = int64_t{64} << 20;  // below it, caches would be measured
 
 struct Flags {
   BackendFlags backend;
@@ -45,17 +44,9 @@ struct Flags {
   bool json = false;
 
   void check(const CLI::App& command) {
-    constexpr int64_t max_rows = 4096;
-    for (size_t begin = 0; begin <= rows_text.size();) {
-      const size_t end = std::min(rows_text.find(',', begin), rows_text.size());
-      const auto number = parse_whole<int64_t>(std::string_view(rows_text).substr(begin, end - begin));
-      if (!number || *number < 1 || *number > max_rows)
-        throw CLI::ValidationError("--rows", fmt::format("expected numbers from 1 to {} with commas between "
-                                                         "them, found '{}'",
-                                                         max_rows, rows_text.substr(begin, end - begin)));
-      rows.push_back(*number);
-      begin = end + 1;
-    }
+    auto list = parse_list<int64_t>(rows_text, 1, 4096, "numbers from 1 to 4096");
+    if (!list) throw CLI::ValidationError("--rows", list.error().message);
+    rows = std::move(*list);
     for (const char* flag : {"--filter", "--rows", "--shapes", "--experts"})
       if (no_operations && command.count(flag) > 0)
         throw CLI::ValidationError(flag, "expected without --no-operations, which leaves nothing to choose");
@@ -82,7 +73,7 @@ class Bench {
  private:
   // All that can be wrong with the flags, before the minutes that measuring takes.
   Status prepare() {
-    FATHOM_ASSIGN(read_bytes_, measuring_bytes(read_bytes, min_measuring_bytes, available_memory()));
+    FATHOM_ASSIGN(read_bytes_, measuring_bytes(read_bytes, min_reading_bytes, available_memory()));
     if (!flags_.disk.empty()) FATHOM_TRY(bench::find_disk_file(flags_.disk));
     if (!flags_.no_operations) FATHOM_TRY(prepare_operations());
     if (flags_.model.empty()) return {};
@@ -147,19 +138,17 @@ class Bench {
     json_["experts"] = plan.setup.num_experts;
     json_["operations"] = Json::array();
     FATHOM_TRY(print("\n" + bench::operations_heading(ops->name(), limits_)));
-    Status printed;
     FATHOM_ASSIGN(bench::LimitProbe probe,
                   bench::LimitProbe::make(limits_, part_of_memory(std::numeric_limits<int64_t>::max(), 4)));
-    FATHOM_TRY(bench::measure_operations(
+    return bench::measure_operations(
         *gate_, specs_, plan, [&](const bench::Work& work) { return probe.seconds_for(work); },
         [this](std::string_view what, int64_t number, int64_t total) {
           show(fmt::format("{} of {}: {}", number + 1, total, what));
         },
         [&](const bench::OperationResult& result) {
           json_["operations"].push_back(bench::operation_json(result, limits_));
-          if (printed) printed = print(bench::operation_line(result, limits_));
-        }));
-    return printed;
+          return print(bench::operation_line(result, limits_));
+        });
   }
 
   // At most `wanted`, and one part in `parts` of what is left now, so that all that an operation needs fits.

@@ -8,6 +8,7 @@
 #include "cli/remark.h"
 
 namespace fathom {
+
 void remark_on_drafting(const Surroundings& surroundings, const DraftFlags& flags, const Model& model) {
   if (!flags.on() || model.can_draft()) return;
   remark(surroundings,

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/cancel.h"
 #include "base/file.h"
 #include "cli/chat_prompt.h"
 #include "cli/commands.h"
@@ -72,7 +73,7 @@ class Evaluation {
     hooks.cancelled = [&] { return interrupted() || (c.is_completion && length >= c.expected.size()); };
     TokenizerDecoder decoder(tokenizer, /*skip_special=*/false);
     FATHOM_ASSIGN(const Generation generation, generator_.run(request, decoder, hooks));
-    if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
+    FATHOM_TRY(check_cancelled(interrupted));
     EvalOutcome out;
     out.found = tokenizer.decode(generation.ids, /*skip_special=*/false);
     // A pass may bring several tokens, so a completion may be longer than what it is compared with.

@@ -106,14 +106,6 @@ Json report(const Flags& flags, const Model& model, const GenerateRequest& reque
   return out;
 }
 
-// A failed write to standard error has nowhere to be reported.
-void remark_on_full_context(const Surroundings& surroundings, const Model& model) {
-  const std::string line =
-      fmt::format("fathom: the answer ends because the context of {} positions is full (--context)\n",
-                  model.config().max_seq_len);
-  if (surroundings.err.write(line)) (void)surroundings.err.flush();
-}
-
 // For someone who watches: at a terminal, apart from the answer.
 void remark_on_speed(const Surroundings& surroundings, const Generation& generation) {
   const Environment& env = surroundings.env;
@@ -178,7 +170,10 @@ Status run(const Flags& flags, const Surroundings& surroundings) {
   }
   remark_on_drafting(surroundings, generation.drafts);
   if (!flags.json) remark_on_speed(surroundings, generation);
-  if (generation.reason == FinishReason::context_full) remark_on_full_context(surroundings, model);
+  if (generation.reason == FinishReason::context_full)
+    remark(surroundings,
+           fmt::format("the answer ends because the context of {} positions is full (--context)",
+                       model.config().max_seq_len));
   if (generation.reason == FinishReason::cancelled) return fail(ErrorCode::cancelled, "interrupted");
   return {};
 }

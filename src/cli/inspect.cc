@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/cancel.h"
 #include "base/size_text.h"
 #include "base/threads.h"
 #include "checkpoint/checkpoint.h"
@@ -142,29 +143,30 @@ void check_weights(const std::filesystem::path& directory, const std::vector<Exp
 
 // What a run would do with its memory. A budget too small is one of the model's problems here.
 Status foresee_memory(const Flags& flags, const Surroundings& surroundings, Report& report) {
-  FATHOM_ASSIGN(const EngramLayout engram, make_engram_layout(report.config));
+  ModelConfig config = report.config;
+  if (flags.context > 0) config.max_seq_len = std::min(config.max_seq_len, flags.context);
+  // Not used here, but a run has it, and the process is measured with it.
+  FATHOM_ASSIGN(const EngramLayout engram, make_engram_layout(config));
   FATHOM_ASSIGN(const Checkpoint checkpoint, Checkpoint::open(flags.directory));
-  FATHOM_ASSIGN(const TensorTable tensors, TensorTable::bind(checkpoint, report.config));
+  FATHOM_ASSIGN(const TensorTable tensors, TensorTable::bind(checkpoint, config));
   const MemoryBudget budget = memory_budget(flags.memory);
   if (!budget.warning.empty()) remark(surroundings, budget.warning);
   MemoryOptions options;
   options.budget = budget.bytes;
   options.max_rows = prefill_rows;
-  options.context = flags.context;
   options.drafting = true;  // as commands that answer do unless they are told not to
-  FATHOM_ASSIGN(const auto tiers, MemoryTiers::open(report.config, checkpoint, tensors, options));
+  FATHOM_ASSIGN(const auto tiers, MemoryTiers::open(config, checkpoint, tensors, options));
   const Bandwidths given{.memory = flags.memory_gigabytes * 1e9, .disk = flags.disk_gigabytes * 1e9};
   FATHOM_ASSIGN(const Bandwidths bandwidths,
                 measure_bandwidths(*tiers, given,
                                    {available_processors(), available_memory(), /*cancelled=*/interrupted}));
-  auto forecast = forecast_memory(report.config, tiers->needs(), budget, bandwidths);
+  auto forecast = forecast_memory(config, tiers->needs(), budget, bandwidths);
   report.short_of_memory = !forecast;
   if (!forecast) {
     report.problems.push_back(forecast.error().message);
     return {};
   }
-  const int64_t most = report.config.max_seq_len;
-  forecast->context = flags.context > 0 ? std::min(flags.context, most) : most;
+  forecast->context = config.max_seq_len;
   report.memory = std::move(*forecast);
   return {};
 }
@@ -176,9 +178,9 @@ Result<Report> examine(const Flags& flags, const Surroundings& surroundings) {
   remark_on_context(surroundings, flags.context, report.config);
   report.drafting = report.config.n_mtp_layers > 0;
   const TokenizerParts tokenizer = check_tokenizer(directory, report);
-  if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
+  FATHOM_TRY(check_cancelled(interrupted));
   check_weights(directory, make_manifest(report.config), report);
-  if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
+  FATHOM_TRY(check_cancelled(interrupted));
   // Mapped weights have no plan to foresee: the kernel decides what stays in memory.
   if (report.has_weights && report.problems.empty() && !flags.mapped)
     FATHOM_TRY(foresee_memory(flags, surroundings, report));
@@ -279,7 +281,7 @@ std::string to_text(const Report& report) {
 
 Status run(const Flags& flags, const Surroundings& surroundings) {
   FATHOM_ASSIGN(const Report report, examine(flags, surroundings));
-  if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
+  FATHOM_TRY(check_cancelled(interrupted));
   FATHOM_TRY(surroundings.out.write(flags.json ? json_line(to_json(report)) : to_text(report)));
   if (report.problems.empty()) return {};
   if (report.short_of_memory)

@@ -12,27 +12,21 @@
 namespace fathom {
 namespace {
 
-MemoryOptions memory_options(const ModelFlags& flags, const MemoryBudget& budget, bool drafting) {
-  MemoryOptions options;
-  options.budget = budget.bytes;
-  options.max_rows = prefill_rows;
-  options.context = flags.context;
-  options.drafting = drafting;
-  return options;
-}
-
 Result<std::unique_ptr<Model>> load_within_budget(const ModelFlags& flags, bool drafting, Ops& ops,
                                                   const Surroundings& surroundings) {
   const MemoryBudget budget = memory_budget(flags.memory);
   if (!budget.warning.empty()) remark(surroundings, budget.warning);
-  MemoryOptions options = memory_options(flags, budget, drafting);
+  MemoryOptions options;
+  options.budget = budget.bytes;
+  options.max_rows = prefill_rows;
+  options.drafting = drafting;
   ProgressDisplay progress = progress_display(surroundings, false, {.what = "weights", .unit = "MiB"});
   options.hooks.progress = [&](int64_t done, int64_t total) {
     const auto mebibytes = [](int64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; };
     progress.update(mebibytes(done), mebibytes(total));
   };
   options.hooks.cancelled = interrupted;
-  auto model = Model::load(flags.directory, ops, options);
+  auto model = Model::load(flags.directory, ops, options, flags.context);
   progress.clear();
   // The budget is the only argument that loading can find wrong.
   if (!model && model.error().code == ErrorCode::invalid_argument)

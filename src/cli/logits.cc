@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 
+#include "base/cancel.h"
 #include "checkpoint/safetensors_writer.h"
 #include "cli/commands.h"
 #include "cli/loaded_model.h"
@@ -17,7 +18,7 @@ namespace {
 
 struct Flags {
   ModelFlags model;
-  std::string ids_text;  // read here, because the parser's own lists skip empty entries
+  std::string ids_text;
   std::vector<int32_t> ids;
   std::vector<int64_t> chunks;
   std::filesystem::path out;
@@ -25,15 +26,9 @@ struct Flags {
   bool trace = false;
 
   void check() {
-    for (size_t begin = 0; begin <= ids_text.size();) {
-      const size_t end = std::min(ids_text.find(',', begin), ids_text.size());
-      const auto id = parse_whole<int32_t>(std::string_view(ids_text).substr(begin, end - begin));
-      if (!id || *id < 0)
-        throw CLI::ValidationError("--ids", "expected token ids with commas between them, found '" +
-                                                ids_text.substr(begin, end - begin) + "'");
-      ids.push_back(*id);
-      begin = end + 1;
-    }
+    auto list = parse_list<int32_t>(ids_text, 0, std::numeric_limits<int32_t>::max(), "token ids");
+    if (!list) throw CLI::ValidationError("--ids", list.error().message);
+    ids = std::move(*list);
     const int64_t sum = std::accumulate(chunks.begin(), chunks.end(), int64_t{0});
     if (std::cmp_greater(sum, ids.size()))
       throw CLI::ValidationError("--chunks", "expected sizes with a sum of at most " +
@@ -72,7 +67,7 @@ Status compute(const Flags& flags, const LoadedModel& loaded, Computation& out) 
     rest = rest.subspan(chunk.size());
     // Cut where the model would cut it, to look for an interrupt in between.
     while (!chunk.empty()) {
-      if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
+      FATHOM_TRY(check_cancelled(interrupted));
       const auto ids = chunk.first(std::min(static_cast<size_t>(prefill_rows), chunk.size()));
       chunk = chunk.subspan(ids.size());
       const SequenceRows rows{&sequence, ids, static_cast<int64_t>(ids.size())};
@@ -86,13 +81,13 @@ Status compute(const Flags& flags, const LoadedModel& loaded, Computation& out) 
   for (int64_t i = 0; i < flags.greedy; ++i) {
     out.greedy.push_back(next);
     if (i + 1 == flags.greedy) break;
-    if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
+    FATHOM_TRY(check_cancelled(interrupted));
     const SequenceRows row{&sequence, std::span(&next, 1), 1};
     FATHOM_ASSIGN(const Logits step, model.forward(workspace, std::span(&row, 1)));
     next = argmax(step.row(0));
   }
   // The last pass may have been long, and whoever interrupted it expects no file.
-  if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
+  FATHOM_TRY(check_cancelled(interrupted));
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include <deque>
 #include <filesystem>
 
+#include "base/cancel.h"
 #include "base/size_text.h"
 #include "base/threads.h"
 
@@ -19,11 +20,6 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-Status go_on(const MeasureOptions& options) {
-  if (options.cancelled && options.cancelled()) return fail(ErrorCode::cancelled, "interrupted");
-  return {};
-}
-
 // Reads a block that no cache holds, over and over for a moment.
 Result<double> measure_memory(const MeasureOptions& options, int64_t bytes) {
   constexpr int64_t slice = int64_t{64} << 20;
@@ -31,14 +27,14 @@ Result<double> measure_memory(const MeasureOptions& options, int64_t bytes) {
   const int64_t block = bytes / slice * slice;
   FATHOM_ASSIGN(const HugeBuffer buffer, HugeBuffer::allocate(block));
   for (int64_t at = 0; at < block; at += slice) {
-    FATHOM_TRY(go_on(options));
+    FATHOM_TRY(check_cancelled(options.cancelled));
     std::memset(buffer.data() + at, 1, static_cast<size_t>(slice));
   }
   ThreadPool pool(options.threads);
   std::atomic<uint64_t> total{0};
   double best = 0;
   for (const auto begin = Clock::now(); seconds_since(begin) < long_enough;) {
-    FATHOM_TRY(go_on(options));
+    FATHOM_TRY(check_cancelled(options.cancelled));
     const auto start = Clock::now();
     pool.parallel_for(block / 64, int64_t{1} << 14, [&](int64_t first, int64_t last) {
       const auto* words = reinterpret_cast<const uint64_t*>(buffer.data());
@@ -82,7 +78,7 @@ Result<double> measure_disk(MemoryTiers& tiers, const MeasureOptions& options) {
   const auto begin = Clock::now();
   for (size_t i = 0; (status && i < spots.size() && seconds_since(begin) < long_enough) || !under_way.empty();
        ++i) {
-    if (status) status = go_on(options);
+    if (status) status = check_cancelled(options.cancelled);
     if (status && i < spots.size() && seconds_since(begin) < long_enough) {
       const Spot& spot = spots[spots.size() % stride == 0 ? i : i * stride % spots.size()];
       const ReadRequest request{spot.file, spot.offset, spot.bytes, memory.data() + i % at_once * piece};
@@ -129,14 +125,13 @@ MemoryBudget memory_budget(const std::optional<int64_t>& given, const std::files
 Result<Bandwidths> measure_bandwidths(MemoryTiers& tiers, const Bandwidths& given,
                                       const MeasureOptions& options) {
   constexpr int64_t most = int64_t{256} << 20;
-  constexpr int64_t least = int64_t{64} << 20;  // below it, caches would be measured
   constexpr auto disk_bytes = static_cast<int64_t>(at_once * piece);
   Bandwidths b = given;
   const auto give_up = [&b](const Error& error, std::string_view flag) {
     b.problem += fmt::format("{}{}; {} can say it", b.problem.empty() ? "" : "; ", error.message, flag);
   };
   if (b.memory <= 0) {
-    const auto bytes = measuring_bytes(most, least, options.left);
+    const auto bytes = measuring_bytes(most, min_reading_bytes, options.left);
     if (!bytes) give_up(bytes.error(), "--memory-bandwidth");
     if (bytes) {
       FATHOM_ASSIGN(b.memory, measure_memory(options, *bytes));
@@ -186,7 +181,7 @@ std::string to_text(const MemoryForecast& f) {
   line("the process itself", size_text(n.process));
   line("dense weights", size_text(n.dense));
   line("activations", size_text(n.workspace));
-  line(fmt::format("one sequence of {}", f.context), size_text(n.sequences));
+  line(fmt::format("one sequence of {}", f.context), size_text(n.sequence));
   line("n-gram rows", size_text(f.plan.num_engram_rows * n.engram_row + f.plan.engram_staging));
   line("experts", fmt::format("{} of {} ({:.1f} %), {} each", f.plan.num_slots, n.num_experts,
                               100 * f.plan.expert_share(), size_text(n.slot)));
@@ -215,7 +210,7 @@ Json to_json(const MemoryForecast& f) {
           {"dense_bytes", n.dense},
           {"activation_bytes", n.workspace},
           {"context", f.context},
-          {"sequence_bytes", n.sequences},
+          {"sequence_bytes", n.sequence},
           {"engram_bytes", f.plan.num_engram_rows * n.engram_row + f.plan.engram_staging},
           {"expert_bytes", n.slot},
           {"experts_in_memory", f.plan.num_slots},

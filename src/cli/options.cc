@@ -46,8 +46,6 @@ std::optional<int64_t> parse_positions(std::string_view text) {
   return *number * unit;
 }
 
-constexpr Isa all_isas[] = {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx};
-
 }  // namespace
 
 CLI::Validator number_check(double least, double most) {
@@ -201,9 +199,10 @@ void DraftFlags::add_to(CLI::App& command) {
   command
       .add_option(
           "--draft", text_,
-          "Draft tokens with the checkpoint's draft stages: on (as many as will pay), off, or N (1 to "
-          "8, at most a block of the stages) at a time. Changes the speed of an answer, never the "
-          "answer")
+          fmt::format("Draft tokens with the checkpoint's draft stages: on (as many as will pay), off, or N "
+                      "(1 to {}, at most a block of the stages) at a time. Changes the speed of an answer, "
+                      "never the answer",
+                      max_drafts))
       ->type_name("on|off|N")
       ->capture_default_str();
 }

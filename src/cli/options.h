@@ -1,6 +1,7 @@
 // Flags that several commands share, with their checks. A wrong value is a usage error.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
@@ -29,6 +30,24 @@ std::optional<T> parse_whole(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+/// Numbers from `least` to `most` with commas between them, at least one: the parser's own lists skip empty
+/// entries. Errors: invalid_argument, "expected token ids with commas between them, found 'x'".
+template <class T>
+Result<std::vector<T>> parse_list(std::string_view text, T least, T most, std::string_view what) {
+  std::vector<T> numbers;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view entry = text.substr(begin, end - begin);
+    const auto number = parse_whole<T>(entry);
+    if (!number || *number < least || *number > most)
+      return fail(ErrorCode::invalid_argument, "expected {} with commas between them, found '{}'", what,
+                  entry);
+    numbers.push_back(*number);
+    begin = end + 1;
+  }
+  return numbers;
 }
 
 /// What an option with a number takes: all of the text is one, above 0 or at least `least`, at most `most`.

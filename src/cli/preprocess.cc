@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 
+#include "base/cancel.h"
 #include "checkpoint/problems.h"
 #include "checkpoint/safetensors_writer.h"
 #include "cli/commands.h"
@@ -82,9 +83,9 @@ Result<Entry> prepare(const std::filesystem::path& path, const ImageRules& rules
 Status prepare_all(const Flags& flags, const ImageRules& rules, const Surroundings& surroundings,
                    std::vector<Entry>& entries) {
   for (const std::filesystem::path& file : flags.files) {
-    if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
+    FATHOM_TRY(check_cancelled(interrupted));
     FATHOM_ASSIGN(Entry entry, prepare(file, rules));
-    if (interrupted()) return fail(ErrorCode::cancelled, "interrupted");
+    FATHOM_TRY(check_cancelled(interrupted));
     entries.push_back(std::move(entry));
     FATHOM_TRY(show_count(surroundings, fmt::format("{} of {}", entries.size(), flags.files.size())));
   }

@@ -39,7 +39,7 @@ Result<std::shared_ptr<const ImageEmbedding>> PromptImages::load(const std::file
   progress.clear();
   if (made) return embedding = std::move(made).value();
   embedded_.erase(image.identity);
-  if (made.error().code == ErrorCode::cancelled) return fail(ErrorCode::cancelled, "interrupted");
+  if (made.error().code == ErrorCode::cancelled) return fail(std::move(made).error());
   return fail(made.error().code, "{}: {}", file.string(), made.error().message);
 }
 

@@ -69,11 +69,11 @@ void read_experts(ConfigReader& r, const ConfigKeys& keys, ModelConfig& c) {
   r.only("n_shared_experts", 1, "one shared expert");
   const std::string score = r.string(keys.score_func);
   if (score == "sqrtsoftplus")
-    c.score_func = ScoreFunc::sqrtsoftplus;
+    c.score_func = RouterScore::sqrtsoftplus;
   else if (score == "sigmoid")
-    c.score_func = ScoreFunc::sigmoid;
+    c.score_func = RouterScore::sigmoid;
   else if (score == "softmax")
-    c.score_func = ScoreFunc::softmax;
+    c.score_func = RouterScore::softmax;
   else
     r.refuse(keys.score_func, "expected sqrtsoftplus, sigmoid or softmax, found {}", shown(Json(score)));
   c.route_scale = r.number_above(keys.route_scale, 0, number_max);

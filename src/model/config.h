@@ -12,10 +12,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "ops/router_score.h"
 
 namespace fathom {
-
-enum class ScoreFunc { sqrtsoftplus, sigmoid, softmax };
 
 struct VisionConfig {
   int64_t n_layers = 0;
@@ -66,7 +65,7 @@ struct ModelConfig {
 
   int64_t n_routed_experts = 0;
   int64_t n_activated_experts = 0;
-  ScoreFunc score_func = ScoreFunc::sqrtsoftplus;
+  RouterScore score_func = RouterScore::sqrtsoftplus;
   double route_scale = 1;
   double swiglu_limit = 0;  // 0: off
 

@@ -90,7 +90,7 @@ void ExpertCache::settle() {
 
 // An empty slot, making room if need be; -1 when everything is held or being read.
 int32_t ExpertCache::find_slot() {
-  if (empty_.empty() && evictable_.empty()) settle();
+  if (!has_room()) settle();
   if (!empty_.empty()) {
     const int32_t slot = empty_.back();
     empty_.pop_back();
@@ -270,8 +270,11 @@ class ExpertCache::Lease final : public ExpertLease {
 
   // Until a read ends, be it one of this lease's or, without those, one that takes up a slot.
   void wait(std::unique_lock<std::mutex>& lock) {
+    if (loading_.empty()) {
+      cache_.settle();  // what its holder has not looked at yet is no reason to wait
+      if (cache_.has_room()) return;
+    }
     const auto began = std::chrono::steady_clock::now();
-    if (loading_.empty()) cache_.settle();  // what its holder has not looked at yet is no reason to wait
     const std::vector<int32_t>& slots = loading_.empty() ? cache_.loading_ : loading_;
     std::vector<AsyncReader::Ticket> tickets;
     for (const int32_t slot : slots) tickets.push_back(cache_.slots_[static_cast<size_t>(slot)].ticket);

@@ -104,6 +104,7 @@ class ExpertCache {
   double now() const { return static_cast<double>(takes_) / static_cast<double>(layers_.size()) / half_life; }
   double used_now(double value) const;
   void score_forecast(Layer& layer, std::span<const int32_t> experts);
+  bool has_room() const { return !empty_.empty() || !evictable_.empty(); }
   int32_t find_slot();
   void read_ahead();
   void settle();

@@ -9,22 +9,6 @@
 #include "model/trace_tensors.h"
 
 namespace fathom {
-namespace {
-
-RouterScore router_score(ScoreFunc f) {
-  switch (f) {
-    case ScoreFunc::sqrtsoftplus:
-      return RouterScore::sqrtsoftplus;
-    case ScoreFunc::sigmoid:
-      return RouterScore::sigmoid;
-    case ScoreFunc::softmax:
-      return RouterScore::softmax;
-  }
-  return RouterScore::sqrtsoftplus;
-}
-
-}  // namespace
-
 Layer::Layer(const ModelConfig& config, const LayerWeights& weights, TensorView freqs, int64_t index,
              NextLayer next)
     : config_(config),
@@ -120,7 +104,7 @@ RouteParams Layer::route_params(const MoeWeights& ffn, const Batch& b) const {
           .bias = ffn.bias,
           .image_bias = ffn.bias_vl,
           .image_rows = b.image_rows,
-          .score = router_score(config_.score_func),
+          .score = config_.score_func,
           .route_scale = config_.route_scale,
           .experts = {},
           .weights = {}};

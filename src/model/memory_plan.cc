@@ -43,7 +43,7 @@ Result<MemoryPlan> plan_memory(const MemoryNeeds& n, int64_t budget) {
         "weights, {} of activations, {} of sequence state, {} for n-gram rows, {} experts of {}, and {} "
         "for the process itself",
         size_text(budget), n.told_budget() / mebibyte, size_text(n.dense), size_text(n.workspace),
-        size_text(n.sequences), size_text(rows), n.min_slots, size_text(n.slot), size_text(n.told_process()));
+        size_text(n.sequence), size_text(rows), n.min_slots, size_text(n.slot), size_text(n.told_process()));
   }
   MemoryPlan plan{n, budget, n.min_slots, n.min_engram_rows, n.engram_staging};
   int64_t left = budget - n.fixed() - n.min_slots * n.slot;

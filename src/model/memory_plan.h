@@ -16,7 +16,7 @@ struct MemoryNeeds {
   int64_t dense = 0;        // weights that every token needs, and every draft
   int64_t draft_dense = 0;  // those of them that only drafts need
   int64_t workspace = 0;    // activations, and what the operations work in
-  int64_t sequences = 0;    // state of the sequences, at the context asked for
+  int64_t sequence = 0;     // state of one sequence that is as long as may be
   int64_t slot = 0;         // one expert
   int64_t num_experts = 0;  // of all layers
   int64_t min_slots = 0;    // experts
@@ -24,10 +24,10 @@ struct MemoryNeeds {
   int64_t min_engram_rows = 0;     // rows: as many as one chunk may ask for
   int64_t engram_staging = 0;      // where rows are read to, at least
   int64_t max_engram_staging = 0;  // and at most
-  int64_t load_staging = 0;        // where dense weights are read to, before all but they is there
+  int64_t load_staging = 0;        // where dense weights are read to; nothing but they is there then
 
   int64_t fixed() const {
-    return process + dense + workspace + sequences + min_engram_rows * engram_row + engram_staging;
+    return process + dense + workspace + sequence + min_engram_rows * engram_row + engram_staging;
   }
   int64_t smallest_budget() const {
     return std::max(fixed() + min_slots * slot, process + dense + load_staging);

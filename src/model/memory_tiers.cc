@@ -37,14 +37,13 @@ Result<std::unique_ptr<MemoryTiers>> MemoryTiers::open(const ModelConfig& config
 void MemoryTiers::find_needs(const ModelConfig& config, const TensorTable& tensors) {
   const MemoryOptions& o = options_;
   const bool drafting = o.drafting && tensors.draft_available();
-  const int64_t context = o.context > 0 ? std::min(o.context, config.max_seq_len) : config.max_seq_len;
   // What was only needed to read the files' headers is free again, but the allocator may still have it.
   (void)::malloc_trim(0);
   needs_.process = used_memory();
   needs_.dense = ResidentWeights::bytes_for(tensors, resident_names_);
   needs_.load_staging = ResidentWeights::staging_bytes;
   needs_.workspace = Workspace::bytes_for(config, o.max_rows) + working_bytes(config, o.max_rows);
-  needs_.sequences = o.num_sequences * Sequence::bytes_for(config, context, drafting);
+  needs_.sequence = Sequence::bytes_for(config, config.max_seq_len, drafting);
   needs_.slot = experts_->slot_bytes();
   needs_.num_experts = experts_->num_experts();
   needs_.min_slots = std::min(needs_.num_experts, min_expert_slots(config));

@@ -19,10 +19,8 @@
 namespace fathom {
 
 struct MemoryOptions {
-  int64_t budget = 0;    // bytes that the process may use in all
-  int64_t max_rows = 0;  // of the workspaces to come
-  int64_t context = 0;   // positions of the sequences to come; 0: the model's
-  int64_t num_sequences = 1;
+  int64_t budget = 0;     // bytes that the process may use in all
+  int64_t max_rows = 0;   // of the workspaces to come
   bool drafting = false;  // the draft stages will be used
   int64_t max_slots = 0;  // at most so many experts in memory, for tests and measurements; 0: no limit
   LoadHooks hooks = {};

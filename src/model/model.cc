@@ -14,6 +14,7 @@ namespace fathom {
 Result<std::unique_ptr<Model>> Model::load(const std::filesystem::path& directory, Ops& ops,
                                            const std::optional<MemoryOptions>& memory, int64_t context) {
   FATHOM_ASSIGN(ModelConfig config, load_config(directory));
+  if (context > 0) config.max_seq_len = std::min(config.max_seq_len, context);
   FATHOM_ASSIGN(Tokenizer tokenizer, Tokenizer::load(directory));
   FATHOM_ASSIGN(TokenMap token_map, match_tokenizer(config, tokenizer));
   FATHOM_ASSIGN(EngramLayout engram, make_engram_layout(config));
@@ -22,7 +23,6 @@ Result<std::unique_ptr<Model>> Model::load(const std::filesystem::path& director
   std::unique_ptr<Model> model(new Model(std::move(config), std::move(tokenizer), std::move(token_map),
                                          std::move(engram), std::move(checkpoint), std::move(tensors), ops));
   FATHOM_TRY(model->prepare_rope());
-  model->limit_context(memory ? memory->context : context);
   if (memory) FATHOM_TRY(model->fill_memory(*memory));
   model->make_layers();
   return model;
@@ -37,10 +37,6 @@ Model::Model(ModelConfig config, Tokenizer tokenizer, TokenMap token_map, Engram
       checkpoint_(std::move(checkpoint)),
       tensors_(std::move(tensors)),
       ops_(ops) {}
-
-void Model::limit_context(int64_t context) {
-  if (context > 0) config_.max_seq_len = std::min(config_.max_seq_len, context);
-}
 
 Status Model::fill_memory(const MemoryOptions& options) {
   FATHOM_ASSIGN(tiers_, MemoryTiers::open(config_, checkpoint_, tensors_, options));

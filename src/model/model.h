@@ -56,10 +56,9 @@ class Model {
  public:
   /// Opens a model directory for `ops`, which must outlive the model. Without `memory`, headers and small
   /// tensors are read and everything else stays in the mapped files. With it, the process keeps to a budget:
-  /// dense weights are read now, experts and n-gram rows as they are needed, and the context is at most the
-  /// one planned for. Results are the same bits. Errors name file, key or tensor; invalid_argument for a
-  /// budget too small, cancelled.
-  /// `context` is the most positions of a sequence without `memory`, which says so itself; 0: the model's.
+  /// dense weights are read now, experts and n-gram rows as they are needed. Results are the same bits.
+  /// Sequences have at most `context` positions, for which memory is planned; 0: as the configuration says.
+  /// Errors name file, key or tensor; invalid_argument for a budget too small, cancelled.
   static Result<std::unique_ptr<Model>> load(const std::filesystem::path& directory, Ops& ops,
                                              const std::optional<MemoryOptions>& memory = {},
                                              int64_t context = 0);
@@ -109,7 +108,6 @@ class Model {
  private:
   Model(ModelConfig config, Tokenizer tokenizer, TokenMap token_map, EngramLayout engram,
         Checkpoint checkpoint, TensorTable tensors, Ops& ops);
-  void limit_context(int64_t context);
   Status fill_memory(const MemoryOptions& options);
   Status prepare_rope();
   void make_layers();

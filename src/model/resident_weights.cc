@@ -4,6 +4,7 @@
 #include <cstring>
 #include <deque>
 
+#include "base/cancel.h"
 #include "base/check.h"
 
 namespace fathom {
@@ -83,7 +84,7 @@ Status read_windows(const std::vector<Window>& windows, const std::vector<Move>&
     const Status read = reader.wait(under_way.front());
     under_way.pop_front();
     if (!read && status) status = read;
-    if (status && hooks.cancelled && hooks.cancelled()) status = fail(ErrorCode::cancelled, "interrupted");
+    if (status) status = check_cancelled(hooks.cancelled);
     if (!status) continue;
     copy_out_of(windows[i], block_of(i), moves);
     done += static_cast<int64_t>(windows[i].end - windows[i].begin);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/cancel.h"
 #include "model/trace_tensors.h"
 
 namespace fathom {
@@ -138,7 +139,7 @@ Status VisionTower::Pass::allocate() {
 template <class Body>
 Status VisionTower::Pass::for_chunks(int64_t rows, const Body& body) const {
   for (int64_t first = 0; first < rows; first += chunk_rows_) {
-    if (hooks_.cancelled && hooks_.cancelled()) return fail(ErrorCode::cancelled, "cancelled");
+    FATHOM_TRY(check_cancelled(hooks_.cancelled));
     FATHOM_TRY(body(first, std::min(chunk_rows_, rows - first)));
   }
   return {};

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "ops/expert_source.h"
+#include "ops/router_score.h"
 #include "ops/tensor_ref.h"
 #include "tensor/view.h"
 #include "tensor/weight.h"
@@ -198,8 +199,6 @@ struct IndexSelectParams {
   // empty.
   TensorRef scores;
 };
-
-enum class RouterScore { sqrtsoftplus, sigmoid, softmax };
 
 /// The experts of each row, larger biased score first, ties to the lower expert; weights from unbiased
 /// scores.

@@ -2,37 +2,21 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/checkpoint_builder.h"
+#include "tests/support/fake_machine.h"
 
 namespace fathom {
 namespace {
 
-using test::TempDir;
-using test::write_file;
-
-// A machine of files under a directory that stands for "/".
-class Machine {
+class Machine : public test::FakeMachine {
  public:
-  Machine& file(const std::string& name, const std::string& content) {
-    std::filesystem::create_directories((root_ / name).parent_path());
-    write_file(root_ / name, content);
-    return *this;
-  }
-  MemoryLimit available() const { return available_memory(root_.path()); }
-  MemoryLimit total() const { return total_memory(root_.path()); }
+  MemoryLimit available() const { return available_memory(root()); }
+  MemoryLimit total() const { return total_memory(root()); }
   std::string source() const {
-    return std::filesystem::path(available().source).lexically_relative(root_.path()).string();
+    return std::filesystem::path(available().source).lexically_relative(root()).string();
   }
-  int64_t used() const { return used_memory(root_.path()); }
-
- private:
-  TempDir root_;
 };
 
 constexpr const char* meminfo = "MemTotal:       32000 kB\nMemFree:  10 kB\nMemAvailable:   20000 kB\n";
-constexpr const char* mounts_v2 =
-    "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
-    "30 22 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
 
 TEST(MemoryLimit, IsWhatTheMachineHasWithoutGroups) {
   Machine m;
@@ -45,13 +29,8 @@ TEST(MemoryLimit, IsNothingWhereNothingCanBeRead) { EXPECT_EQ(Machine().availabl
 
 TEST(MemoryLimit, CountsAllAncestorsOfAGroup) {
   Machine m;
-  m.file("proc/meminfo", meminfo)
-      .file("proc/self/mountinfo", mounts_v2)
-      .file("proc/self/cgroup", "0::/outer/inner\n")
-      .file("sys/fs/cgroup/outer/memory.max", "10000000\n")
-      .file("sys/fs/cgroup/outer/memory.current", "4000000\n")
-      .file("sys/fs/cgroup/outer/inner/memory.max", "max\n")
-      .file("sys/fs/cgroup/outer/inner/memory.current", "1000\n");
+  m.file("proc/meminfo", meminfo);
+  m.in_group("outer/inner").group("outer", "10000000", 4000000).group("outer/inner", "max", 1000);
   EXPECT_EQ(m.available().bytes, 6000000);
   EXPECT_EQ(m.source(), "sys/fs/cgroup/outer");
 }
@@ -62,39 +41,25 @@ TEST(MemoryLimit, KnowsWhatThereIsInAll) {
   EXPECT_EQ(m.available().total, 32000 * 1024);
   EXPECT_EQ(m.total().total, 32000 * 1024);
   // The outer group has less left, the inner one less in all.
-  m.file("proc/self/mountinfo", mounts_v2)
-      .file("proc/self/cgroup", "0::/outer/inner\n")
-      .file("sys/fs/cgroup/outer/memory.max", "10000000\n")
-      .file("sys/fs/cgroup/outer/memory.current", "9000000\n")
-      .file("sys/fs/cgroup/outer/inner/memory.max", "7000000\n")
-      .file("sys/fs/cgroup/outer/inner/memory.current", "1000\n");
+  m.in_group("outer/inner").group("outer", "10000000", 9000000).group("outer/inner", "7000000", 1000);
   EXPECT_EQ(m.available().bytes, 1000000);
   EXPECT_EQ(m.available().total, 10000000);
   EXPECT_EQ(m.total().total, 7000000);
-  EXPECT_EQ(m.total().bytes, 7000000);
   EXPECT_TRUE(m.total().source.ends_with("sys/fs/cgroup/outer/inner"));
 }
 
 TEST(MemoryLimit, FileCacheDoesNotCountAsUsed) {
   Machine m;
-  m.file("proc/meminfo", meminfo)
-      .file("proc/self/mountinfo", mounts_v2)
-      .file("proc/self/cgroup", "0::/g\n")
-      .file("sys/fs/cgroup/g/memory.max", "10000000\n")
-      .file("sys/fs/cgroup/g/memory.current", "9000000\n")
-      .file("sys/fs/cgroup/g/memory.stat",
-            "anon 1\ninactive_file 3000000\nactive_file 2000000\nslab_reclaimable 500000\n");
+  m.file("proc/meminfo", meminfo).in_group("g").group("g", "10000000", 9000000);
+  m.file("sys/fs/cgroup/g/memory.stat",
+         "anon 1\ninactive_file 3000000\nactive_file 2000000\nslab_reclaimable 500000\n");
   EXPECT_EQ(m.available().bytes, 10000000 - (9000000 - 5500000));
 }
 
 TEST(MemoryLimit, HighLimitsBelowMax) {
   Machine m;
-  m.file("proc/meminfo", meminfo)
-      .file("proc/self/mountinfo", mounts_v2)
-      .file("proc/self/cgroup", "0::/g\n")
-      .file("sys/fs/cgroup/g/memory.max", "10000000\n")
-      .file("sys/fs/cgroup/g/memory.high", "8000000\n")
-      .file("sys/fs/cgroup/g/memory.current", "9000000\n");
+  m.file("proc/meminfo", meminfo).in_group("g").group("g", "10000000", 9000000);
+  m.file("sys/fs/cgroup/g/memory.high", "8000000\n");
   EXPECT_EQ(m.available().bytes, 0);  // never negative
 }
 
@@ -130,7 +95,7 @@ TEST(MeasuringBytes, AreAQuarterOfWhatIsLeftAtMost) {
 TEST(UsedMemory, IsWhatCannotBeDropped) {
   Machine m;
   m.file("proc/self/status", "VmRSS:  900 kB\nRssAnon:\t 100 kB\nRssFile:\t 700 kB\nRssShmem:\t 100 kB\n");
-  EXPECT_EQ(m.used(), 200 * 1024);
+  EXPECT_EQ(used_memory(m.root()), 200 * 1024);
 }
 
 TEST(UsedMemory, OfThisProcessIsSomething) { EXPECT_GT(used_memory(), 0); }

@@ -5,10 +5,10 @@
 #include <cstring>
 
 #include "base/memory_limit.h"
-#include "bench/huge_memory.h"
 #include "bench/limit_probe.h"
 #include "bench/limits.h"
 #include "bench/random_fill.h"
+#include "bench/spare_memory.h"
 
 namespace fathom::bench {
 namespace {
@@ -22,7 +22,7 @@ TEST(Kernels, ThePortableOnesAreAlwaysThere) {
 }
 
 TEST(Kernels, ReadTouchesEveryWordOnce) {
-  const auto memory = HugeMemory::allocate(bytes);
+  const auto memory = take_spare_memory(bytes);
   ASSERT_TRUE(memory);
   fill_random(memory->data(), bytes, DType::u8, 5, 1);
   uint64_t expected = 0;
@@ -39,7 +39,7 @@ TEST(Kernels, ReadTouchesEveryWordOnce) {
 
 // The FLOP of a block's step, worked out by hand from the shapes in the files.
 TEST(Kernels, ProductsAreCounted) {
-  const auto memory = HugeMemory::allocate(bytes);
+  const auto memory = take_spare_memory(bytes);
   ASSERT_TRUE(memory);
   fill_random(memory->data(), bytes, DType::bf16, 5, 1);
   for (const Kernels* kernels : available_kernels()) {
@@ -64,18 +64,10 @@ TEST(Kernels, ProductsAreCounted) {
   }
 }
 
-TEST(HugeMemory, IsZeroedAndAligned) {
-  const auto memory = HugeMemory::allocate(10000);
-  ASSERT_TRUE(memory);
-  EXPECT_EQ(memory->bytes(), 10000);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(memory->data()) % (2 << 20), 0u);
-  for (int64_t i = 0; i < 10000; ++i) ASSERT_EQ(memory->data()[i], std::byte{0});
-}
-
-TEST(HugeMemory, IsRefusedWhereLessIsLeft) {
+TEST(SpareMemory, IsRefusedWhereLessIsLeft) {
   const MemoryLimit limit = available_memory();
   if (limit.source.empty()) GTEST_SKIP() << "nothing says how much memory is left";
-  const auto memory = HugeMemory::allocate(2 * limit.bytes);
+  const auto memory = take_spare_memory(2 * limit.bytes);
   ASSERT_FALSE(memory);
   EXPECT_EQ(memory.error().code, ErrorCode::out_of_memory);
   EXPECT_NE(memory.error().message.find("are left (/"), std::string::npos) << memory.error().message;

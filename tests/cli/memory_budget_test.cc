@@ -2,36 +2,24 @@
 #include <gtest/gtest.h>
 
 #include "cli/memory_report.h"
-#include "tests/support/checkpoint_builder.h"
+#include "tests/support/fake_machine.h"
 
 namespace fathom {
 namespace {
 
-using test::TempDir;
-using test::write_file;
 using testing::HasSubstr;
 
 // A machine of 24 GiB, and a control group of `limit` bytes of which 20 MiB are used.
-class Group {
+class Group : public test::FakeMachine {
  public:
   explicit Group(int64_t limit) {
     file("proc/meminfo", "MemTotal: 25165824 kB\nMemAvailable: 20971520 kB\n");
     file("proc/self/status", "RssAnon: 10240 kB\n");
-    file("proc/self/mountinfo", "30 22 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
-    file("proc/self/cgroup", "0::/small\n");
-    file("sys/fs/cgroup/small/memory.max", std::to_string(limit));
-    file("sys/fs/cgroup/small/memory.current", std::to_string(20 << 20));
+    in_group("small").group("small", std::to_string(limit), 20 << 20);
   }
   MemoryBudget budget(const std::optional<int64_t>& given = std::nullopt) const {
-    return memory_budget(given, root_.path());
+    return memory_budget(given, root());
   }
-
- private:
-  void file(const std::string& name, const std::string& content) {
-    std::filesystem::create_directories((root_ / name).parent_path());
-    write_file(root_ / name, content);
-  }
-  TempDir root_;
 };
 
 TEST(MemoryBudget, OfASmallGroupIsMostOfWhatIsLeft) {

@@ -81,7 +81,7 @@ TEST(Config, ReadsTheNestedSpelling) {
   EXPECT_EQ(c.max_seq_len, 4096);
   EXPECT_EQ(c.n_routed_experts, 8);
   EXPECT_EQ(c.n_activated_experts, 3);
-  EXPECT_EQ(c.score_func, ScoreFunc::sqrtsoftplus);
+  EXPECT_EQ(c.score_func, RouterScore::sqrtsoftplus);
   EXPECT_EQ(c.route_scale, 1.5);
   EXPECT_EQ(c.swiglu_limit, 10);
   EXPECT_EQ(c.hc_mult, 4);

@@ -10,14 +10,8 @@
 #include "tests/support/golden.h"
 #include "tests/support/tiny_model.h"
 
-namespace fathom {
+namespace fathom::testing {
 namespace {
-
-using testing::argmax;
-using testing::ComputePath;
-using testing::Golden;
-using testing::random_ids;
-using testing::TinyModel;
 
 struct Drafts {
   std::vector<int32_t> ids;
@@ -175,8 +169,7 @@ TEST(Draft, LeavesTheMainModelAlone) {
 // Four sequences decode in one batch; every pass verifies another number of drafts of each, of which another
 // number is right. Logits and the next drafts are those of sequences that never drafted, bit for bit.
 class DraftOnPath : public ::testing::TestWithParam<ComputePath> {};
-INSTANTIATE_TEST_SUITE_P(Paths, DraftOnPath, ::testing::ValuesIn(testing::compute_paths()),
-                         testing::path_name);
+INSTANTIATE_TEST_SUITE_P(Paths, DraftOnPath, ::testing::ValuesIn(compute_paths()), path_name);
 
 TEST_P(DraftOnPath, BatchRejectsAtDifferentDepths) {
   TinyModel tiny(GetParam().ops(2), 64);
@@ -237,4 +230,4 @@ TEST(Draft, BytesAreThoseOfTheLayout) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::testing

@@ -26,6 +26,30 @@ std::string name_of(int layer, int expert, const char* tensor) {
   return fmt::format("layers.{}.ffn.experts.{}.{}", layer, expert, tensor);
 }
 
+// Reads that seem to be under way still, the first times that someone asks.
+class LateReader final : public AsyncReader {
+ public:
+  explicit LateReader(std::unique_ptr<AsyncReader> reader) : reader_(std::move(reader)) {}
+  void deny(int times) { denials_ = times; }
+
+  std::string_view name() const override { return reader_->name(); }
+  Ticket submit(std::span<const ReadRequest> requests, ReadUrgency urgency) override {
+    return reader_->submit(requests, urgency);
+  }
+  void hurry(Ticket ticket) override { reader_->hurry(ticket); }
+  bool done(Ticket ticket) const override {
+    if (denials_-- > 0) return false;
+    reader_->wait_any({&ticket, 1});
+    return true;
+  }
+  Status wait(Ticket ticket) override { return reader_->wait(ticket); }
+  void wait_any(std::span<const Ticket> tickets) override { reader_->wait_any(tickets); }
+
+ private:
+  std::unique_ptr<AsyncReader> reader_;
+  mutable int denials_ = 0;
+};
+
 class ExpertCacheTest : public testing::Test {
  protected:
   static constexpr const char* tensors[] = {"w1.weight", "w1.scale",  "w3.weight",
@@ -186,6 +210,19 @@ TEST_F(ExpertCacheTest, ALeaseThatEndsEarlyGivesEverythingBack) {
   make_cache(3);
   for (int i = 0; i < 20; ++i) (void)sources_[i % 3]->take(std::vector<int32_t>{i % 10});
   use(0, {0, 1, 2, 3, 4, 5});
+}
+
+// Whenever that is: a lease that waited for somebody to let go of the slot would wait for ever.
+TEST_F(ExpertCacheTest, ASlotWhoseReadEndsWhileNobodyHoldsItIsTaken) {
+  auto late = std::make_unique<LateReader>(std::move(reader_));
+  LateReader& reader = *late;
+  reader_ = std::move(late);
+  for (int denials = 0; denials < 5; ++denials) {
+    make_cache(1);
+    (void)sources_[0]->take(std::vector<int32_t>{0});  // ends while it is read
+    reader.deny(denials);
+    use(0, {1});
+  }
 }
 
 TEST_F(ExpertCacheTest, GuessesAreActedOnOnceTheyHaveBeenRight) {

@@ -11,13 +11,8 @@
 #include "tests/support/golden.h"
 #include "tests/support/tiny_model.h"
 
-namespace fathom {
+namespace fathom::testing {
 namespace {
-
-using testing::argmax;
-using testing::expect_exact_bounds;
-using testing::Golden;
-using testing::TinyModel;
 
 class GoldenModel : public ::testing::Test {
  protected:
@@ -121,4 +116,4 @@ TEST_F(GoldenModel, TracesLayerByLayer) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::testing

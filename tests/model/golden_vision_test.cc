@@ -4,14 +4,8 @@
 #include "tests/support/exact_bounds.h"
 #include "tests/support/golden_image.h"
 
-namespace fathom {
+namespace fathom::testing {
 namespace {
-
-using testing::argmax;
-using testing::expect_exact_bounds;
-using testing::GoldenImage;
-using testing::GoldenImagePrompt;
-using testing::TinyModel;
 
 std::vector<float> floats_of(Ops& ops, const TensorView& tensor) {
   std::vector<bf16> values(static_cast<size_t>(tensor.shape.elements()));
@@ -85,4 +79,4 @@ TEST(GoldenVision, LogitsAndGreedyContinuation) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::testing

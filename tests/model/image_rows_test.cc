@@ -5,13 +5,8 @@
 
 #include "tests/support/golden_image.h"
 
-namespace fathom {
+namespace fathom::testing {
 namespace {
-
-using testing::GoldenImage;
-using testing::GoldenImagePrompt;
-using testing::random_ids;
-using testing::TinyModel;
 
 // A prompt and the images in it, for one model.
 struct Prompt {
@@ -202,4 +197,4 @@ TEST(ImageRows, RefusesPlacementsThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::testing

@@ -7,14 +7,8 @@
 #include "tests/support/golden.h"
 #include "tests/support/tiny_model.h"
 
-namespace fathom {
+namespace fathom::testing {
 namespace {
-
-using testing::argmax;
-using testing::ComputePath;
-using testing::Golden;
-using testing::random_ids;
-using testing::TinyModel;
 
 // All logits of `ids` in one pass by one thread: what everything else must equal, bit for bit.
 std::vector<float> reference(TinyModel& tiny, const std::vector<int32_t>& ids) {
@@ -38,8 +32,7 @@ std::vector<float> chunked(TinyModel& tiny, const std::vector<int32_t>& ids,
 
 // Each on the exact path and on the fast one, with all instructions that there are.
 class Invariance : public ::testing::TestWithParam<ComputePath> {};
-INSTANTIATE_TEST_SUITE_P(Paths, Invariance, ::testing::ValuesIn(testing::compute_paths()),
-                         testing::path_name);
+INSTANTIATE_TEST_SUITE_P(Paths, Invariance, ::testing::ValuesIn(compute_paths()), path_name);
 
 TEST_P(Invariance, Chunks) {
   TinyModel tiny(GetParam().ops(2));
@@ -178,4 +171,4 @@ TEST(Sequence, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::testing

@@ -15,7 +15,7 @@ MemoryNeeds needs() {
   n.process = 10 * mebibyte;
   n.dense = 1000 * mebibyte;
   n.workspace = 50 * mebibyte;
-  n.sequences = 20 * mebibyte;
+  n.sequence = 20 * mebibyte;
   n.slot = 5 * mebibyte;
   n.num_experts = 1000;
   n.min_slots = 8;

@@ -36,9 +36,9 @@ MemoryOptions options(int64_t max_slots = 0) {
 class Runner {
  public:
   explicit Runner(const std::optional<MemoryOptions>& memory,
-                  const std::filesystem::path& directory = FATHOM_RANDOM_MODEL)
+                  const std::filesystem::path& directory = FATHOM_RANDOM_MODEL, int64_t context = 0)
       : ops_(make_exact_cpu_ops(2)),
-        model_(TinyModel::take(Model::load(directory, *ops_, memory))),
+        model_(TinyModel::take(Model::load(directory, *ops_, memory, context))),
         workspace_(TinyModel::take(model_->new_workspace(max_rows))),
         sequence_(TinyModel::take(model_->new_sequence(memory && memory->drafting))) {}
 
@@ -236,9 +236,9 @@ TEST(MemoryTiers, ATooSmallBudgetIsRefusedWithTheSmallestThatWorks) {
 }
 
 TEST(MemoryTiers, KeepsToTheContextThatWasPlanned) {
-  MemoryOptions o = options();
-  o.context = 10;
-  Runner run(o);
+  const int64_t full = Runner(options()).model().memory()->needs().sequence;
+  Runner run(options(), FATHOM_RANDOM_MODEL, 10);
+  EXPECT_LT(run.model().memory()->needs().sequence, full);
   EXPECT_EQ(run.model().config().max_seq_len, 10);
   const auto logits = run.forward(random_ids(1, 11));
   ASSERT_FALSE(logits);

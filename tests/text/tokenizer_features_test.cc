@@ -6,18 +6,9 @@
 #include "text/regex_dialect.h"
 #include "text/stream_decoder.h"
 
-namespace fathom {
+namespace fathom::testing {
 namespace {
 
-using testing::ab;
-using testing::abc;
-using testing::added_token;
-using testing::bc;
-using testing::build;
-using testing::ids;
-using testing::small_size;
-using testing::small_tokenizer;
-using testing::space_a;
 using Ids = std::vector<int32_t>;
 
 TEST(TokenizerFeatures, MergesInOrder) {
@@ -153,7 +144,7 @@ TEST(TokenizerFeatures, PatternsThatBacktrackAreStopped) {
   for (const std::string regex :
        {"(a+)+[bc]", "(a|a)+[bc]", "a*[bc]", "a*a*a*[bc]", "(?:a*?)*?[bc]", "(a{1,1000}){1,20}[bc]"}) {
     Json json = small_tokenizer();
-    json["pre_tokenizer"]["pretokenizers"][0] = testing::split_step(regex);
+    json["pre_tokenizer"]["pretokenizers"][0] = split_step(regex);
     const auto result = build(json).encode(std::string(200'000, 'a'));
     ASSERT_FALSE(result.has_value()) << regex;
     EXPECT_NE(result.error().message.find("takes too long"), std::string::npos) << result.error().message;
@@ -196,8 +187,8 @@ TEST(RegexDialect, WhatIsRefused) {
 TEST(RegexDialect, WhiteSpaceIsThatOfUnicode) {
   const Tokenizer tokenizer = build([] {
     Json json = small_tokenizer();
-    json["pre_tokenizer"]["pretokenizers"][0] = testing::split_step("\\s+");
-    json["pre_tokenizer"]["pretokenizers"][1] = testing::split_step("\\S+");
+    json["pre_tokenizer"]["pretokenizers"][0] = split_step("\\s+");
+    json["pre_tokenizer"]["pretokenizers"][1] = split_step("\\S+");
     json["model"]["vocab"]["aá"] = small_size;      // a and the first byte of U+180E
     json["model"]["vocab"]["aÂ"] = small_size + 1;  // a and the first byte of U+0085
     json["model"]["merges"].push_back("a á");
@@ -209,4 +200,4 @@ TEST(RegexDialect, WhiteSpaceIsThatOfUnicode) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::testing

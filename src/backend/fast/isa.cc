@@ -6,7 +6,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::array<std::string_view, 4> names = {"portable", "avx2", "avx512", "amx"};
+constexpr std::array<std::string_view, std::size(all_isas)> names = {"portable", "avx2", "avx512", "amx"};
 
 }  // namespace
 

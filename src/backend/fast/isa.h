@@ -16,6 +16,8 @@ enum class Isa {
   amx,     // avx512 and AMX-BF16 and AMX-INT8 tiles
 };
 
+inline constexpr Isa all_isas[] = {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx};
+
 std::string_view isa_name(Isa isa);  // "avx512"
 std::optional<Isa> isa_of_name(std::string_view name);
 

@@ -12,22 +12,6 @@ namespace fathom::fast {
 
 using cpu::elements;
 
-namespace {
-
-constexpr RouteScore kernel_score(RouterScore score) {
-  switch (score) {
-    case RouterScore::sqrtsoftplus:
-      return RouteScore::sqrtsoftplus;
-    case RouterScore::sigmoid:
-      return RouteScore::sigmoid;
-    case RouterScore::softmax:
-      return RouteScore::softmax;
-  }
-  return RouteScore::sqrtsoftplus;
-}
-
-}  // namespace
-
 Status choose_experts(const Context& context, const RouteParams& p, const float* logits) {
   const int64_t rows = p.x.shape[0];
   const int64_t n = p.gate.shape[0];
@@ -39,7 +23,7 @@ Status choose_experts(const Context& context, const RouteParams& p, const float*
   const uint8_t* image_rows = p.image_rows.empty() ? nullptr : elements<uint8_t>(p.image_rows);
   int32_t* experts = elements<int32_t>(p.experts);
   float* weights = elements<float>(p.weights);
-  const RouteRow row{kernel_score(p.score), n, k, p.route_scale};
+  const RouteRow row{p.score, n, k, p.route_scale};
   std::atomic<bool> numbers{true};
   context.pool.parallel_for_workers(rows, 8, [&](int64_t begin, int64_t end, int worker) {
     auto* work =

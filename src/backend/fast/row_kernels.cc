@@ -12,22 +12,14 @@ namespace fathom::fast {
     isa::add_route_kernels(kernels);    \
   } while (false)
 
+// A processor that has an Isa has those before it; each one's kernels take the place of theirs.
 RowKernels row_kernels(Isa isa) {
   RowKernels kernels{};
-  switch (isa) {
+  FATHOM_ADD_ROW_KERNELS(portable);
 #if defined(__x86_64__)
-    case Isa::amx:
-    case Isa::avx512:
-      FATHOM_ADD_ROW_KERNELS(avx512);
-      break;
-    case Isa::avx2:
-      FATHOM_ADD_ROW_KERNELS(avx2);
-      break;
+  if (isa >= Isa::avx2) FATHOM_ADD_ROW_KERNELS(avx2);
+  if (isa >= Isa::avx512) FATHOM_ADD_ROW_KERNELS(avx512);
 #endif
-    default:
-      FATHOM_ADD_ROW_KERNELS(portable);
-      break;
-  }
   return kernels;
 }
 

@@ -9,13 +9,8 @@
 #include "tests/support/golden.h"
 #include "tests/support/tensors.h"
 
-namespace fathom {
+namespace fathom::testing {
 namespace {
-
-using testing::as_floats;
-using testing::bf16_tensor;
-using testing::Golden;
-using testing::HostTensor;
 
 class GoldenOps : public ::testing::Test {
  protected:
@@ -314,4 +309,4 @@ TEST_F(GoldenOps, SoftplusOverItsWholeRange) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::testing

@@ -9,17 +9,10 @@
 #include "tests/backend/fast/random_weight.h"
 #include "tests/backend/fast/row_check.h"
 
-namespace fathom {
+namespace fathom::testing {
 namespace {
 
-using testing::bf16_normals;
-using testing::check_rows;
-using testing::floats;
 using ::testing::HasSubstr;
-using testing::HostTensor;
-using testing::normals;
-using testing::RandomWeight;
-using testing::rows_of;
 
 constexpr DType formats[] = {DType::bf16, DType::e4m3, DType::e2m1x2};
 
@@ -362,4 +355,4 @@ TEST(FastExperts, NanScaleNamesItsTensor) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::testing

@@ -4,15 +4,8 @@
 #include "tensor/cache_layout.h"
 #include "tests/backend/fast/row_check.h"
 
-namespace fathom {
+namespace fathom::testing {
 namespace {
-
-using testing::bf16_normals;
-using testing::check_rows;
-using testing::floats;
-using testing::HostTensor;
-using testing::normals;
-using testing::rows_of;
 
 HostTensor<float> frequencies(int64_t pairs) {
   HostTensor<float> freqs({pairs});
@@ -151,10 +144,10 @@ void check_pool(int64_t ratio, int64_t dim, float spread) {
       const auto fast = make_fast_cpu_ops(threads, isa);
       std::vector<float> ring;
       const std::vector<float> actual = run(*fast, &ring);
-      EXPECT_LE(testing::relative_error(actual, expected), 4e-3);
-      EXPECT_EQ(testing::bits_of(ring), testing::bits_of(expected_ring));
+      EXPECT_LE(relative_error(actual, expected), 4e-3);
+      EXPECT_EQ(bits_of(ring), bits_of(expected_ring));
       if (threads == 1) first = actual;
-      EXPECT_EQ(testing::bits_of(actual), testing::bits_of(first));
+      EXPECT_EQ(bits_of(actual), bits_of(first));
     }
   }
 }
@@ -165,4 +158,4 @@ TEST(RopeOps, PoolGroups) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::testing

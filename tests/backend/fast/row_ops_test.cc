@@ -4,15 +4,8 @@
 #include "tensor/cache_layout.h"
 #include "tests/backend/fast/row_check.h"
 
-namespace fathom {
+namespace fathom::testing {
 namespace {
-
-using testing::bf16_normals;
-using testing::check_rows;
-using testing::floats;
-using testing::HostTensor;
-using testing::normals;
-using testing::rows_of;
 
 constexpr float inf = std::numeric_limits<float>::infinity();
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
@@ -269,4 +262,4 @@ TEST(RowOps, RouteSaysWhenAScoreIsNan) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::testing

@@ -3,14 +3,8 @@
 
 #include "tests/backend/fast/row_check.h"
 
-namespace fathom {
+namespace fathom::testing {
 namespace {
-
-using testing::bf16_normals;
-using testing::check_rows;
-using testing::floats;
-using testing::HostTensor;
-using testing::rows_of;
 
 // Sizes of every order, with the numbers that are none.
 std::vector<bf16> wide_values(int64_t n, uint32_t seed) {
@@ -130,4 +124,4 @@ TEST(VisionOps, PlaceRows) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::testing

@@ -112,14 +112,7 @@ void attend(const uint8_t* query, const uint8_t* tile, int64_t num_keys, int64_t
   const int64_t whole = (num_keys + 31) / 32 * 32;
   for (int64_t k = 0; k < whole; k += 32)
     score_keys(reinterpret_cast<const int32_t*>(query), tile + k * dim * 2, dim, scores + k);
-  const float scale = 1 / __builtin_sqrtf(static_cast<float>(dim));
-  for (int64_t h = 0; h < heads; ++h) {
-    float* row = scores + h * attention_tile;
-    weigh(
-        row, num_keys, scale, h, sums, [](f32x16 w) __attribute__((always_inline)) { return round_bf16(w); });
-    for (int64_t k = 0; k < whole; k += 16)
-      store_bf16(reinterpret_cast<bf16*>(weights) + h * attention_tile + k, load(row + k));
-  }
+  weigh_heads_bf16(scores, heads, num_keys, dim, sums, weights);
   const uint8_t* values = tile + score_keys_bytes(dim);
   for (int64_t i = 0; i < dim; i += 32, values += attention_tile / 2 * value_row_bytes)
     add_values(weights, values, whole / 2, sums.rescale, dim, sums.values + i);

@@ -105,11 +105,8 @@ void attend(const uint8_t* query, const uint8_t* tile, int64_t num_keys, int64_t
   const auto* q = reinterpret_cast<const float*>(query);
   const auto* keys = reinterpret_cast<const float*>(tile);
   for (int64_t k = 0; k < num_keys; k += attention_group) score_group(q, keys + k * dim, dim, scores + k);
-  const float scale = 1 / __builtin_sqrtf(static_cast<float>(dim));
-  for (int64_t h = 0; h < heads; ++h)
-    weigh(
-        scores + h * attention_tile, num_keys, scale, h, sums,
-        [](f32x16 w) __attribute__((always_inline)) { return w; });
+  weigh_heads(
+      scores, heads, num_keys, dim, sums, [](f32x16 w) __attribute__((always_inline)) { return w; });
   const float* values = keys + attention_tile * dim;
   for (int64_t i = 0; i < dim; i += 16)
     add_values(scores, values + i, num_keys, sums.rescale, dim, sums.values + i);

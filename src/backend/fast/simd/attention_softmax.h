@@ -34,8 +34,6 @@ FATHOM_SIMD void start_attention(const float* sinks, int64_t heads, int64_t head
   for (int64_t i = 0; i < head_block * dim; i += 16) store(state.values + i, splat(0.0f));
 }
 
-constexpr int attention_vectors = attention_tile / 16;
-
 // One head's scores of a tile to weights, in place: e^(score * scale - largest), rounded by `round`, which
 // the total is made of too. Scores from num_keys on become 0.
 template <class Round>
@@ -63,6 +61,27 @@ FATHOM_SIMD void weigh(float* scores, int64_t num_keys, float scale, int64_t hea
   state.rescale[head] = rescale[0];
   state.total[head] = state.total[head] * rescale[0] + sum(total);
   state.largest[head] = now;
+}
+
+// The same for all heads, with keys of `dim` values; scores: f32 [heads, tile].
+template <class Round>
+FATHOM_SIMD void weigh_heads(float* scores, int64_t heads, int64_t num_keys, int64_t dim,
+                             const AttentionState& state, const Round& round) {
+  const float scale = 1 / __builtin_sqrtf(static_cast<float>(dim));
+  for (int64_t h = 0; h < heads; ++h) weigh(scores + h * attention_tile, num_keys, scale, h, state, round);
+}
+
+// For products of bf16: weights are rounded to it, and stand in `weights`, bf16 [heads, tile], afterwards, up
+// to a multiple of 32 keys.
+FATHOM_SIMD void weigh_heads_bf16(float* scores, int64_t heads, int64_t num_keys, int64_t dim,
+                                  const AttentionState& state, uint16_t* weights) {
+  weigh_heads(
+      scores, heads, num_keys, dim, state,
+      [](f32x16 w) __attribute__((always_inline)) { return round_bf16(w); });
+  const int64_t whole = (num_keys + 31) / 32 * 32;
+  for (int64_t h = 0; h < heads; ++h, scores += attention_tile, weights += attention_tile)
+    for (int64_t k = 0; k < whole; k += 16)
+      store_bf16(reinterpret_cast<bf16*>(weights) + k, load(scores + k));
 }
 
 FATHOM_SIMD void finish_attention(const AttentionState& state, int64_t heads, int64_t dim, bf16* out) {

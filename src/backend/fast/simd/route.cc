@@ -25,9 +25,9 @@ void score_softmax(const float* logits, int64_t n, float* scores) {
       n, FATHOM_LANES { store(scores + i, load(scores + i, lanes) / all, lanes); });
 }
 
-void score_row(const float* logits, int64_t n, RouteScore kind, float* scores) {
-  if (kind == RouteScore::softmax) return score_softmax(logits, n, scores);
-  if (kind == RouteScore::sigmoid) {
+void score_row(const float* logits, int64_t n, RouterScore kind, float* scores) {
+  if (kind == RouterScore::softmax) return score_softmax(logits, n, scores);
+  if (kind == RouterScore::sigmoid) {
     for_lanes(
         n, FATHOM_LANES { store(scores + i, sigmoid(load(logits + i, lanes)), lanes); });
     return;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "ops/router_score.h"
 #include "tensor/bfloat16.h"
 
 namespace fathom::fast {
@@ -20,10 +21,8 @@ struct MixChunk {
   int64_t n;        // columns
 };
 
-enum class RouteScore { sqrtsoftplus, sigmoid, softmax };  // as RouterScore (ops/params.h)
-
 struct RouteRow {
-  RouteScore score;
+  RouterScore score;
   int64_t experts;
   int64_t chosen;  // at most `experts`
   double scale;
