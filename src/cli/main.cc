@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
   using namespace fathom;
   occupy_standard_streams();
   install_signal_handlers();
+  install_terminate_handler();
   const Environment env = read_environment([](const char* name) { return std::getenv(name); });
   Output out(STDOUT_FILENO, "standard output");
   Output err(STDERR_FILENO, "standard error");
