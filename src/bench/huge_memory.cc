@@ -13,11 +13,16 @@ constexpr size_t huge_page = size_t{2} << 20;
 
 }  // namespace
 
-Result<HugeMemory> HugeMemory::allocate(int64_t bytes) {
-  FATHOM_CHECK_LE(0, bytes);
+Status check_room(int64_t bytes) {
   if (const MemoryLimit limit = available_memory(); !limit.source.empty() && bytes > limit.bytes)
     return fail(ErrorCode::out_of_memory, "cannot allocate {}: only {} are left ({})", size_text(bytes),
                 size_text(limit.bytes), limit.source);
+  return {};
+}
+
+Result<HugeMemory> HugeMemory::allocate(int64_t bytes) {
+  FATHOM_CHECK_LE(0, bytes);
+  FATHOM_TRY(check_room(bytes));
   HugeMemory memory;
   memory.mapped_bytes_ = static_cast<size_t>(bytes) + huge_page;  // room to align
   void* mapping = ::mmap(nullptr, memory.mapped_bytes_, PROT_READ | PROT_WRITE,

@@ -10,11 +10,14 @@
 
 namespace fathom::bench {
 
+/// Errors: out_of_memory where the machine and its control groups leave less: whoever took it would be
+/// killed.
+Status check_room(int64_t bytes);
+
 /// Owned, zeroed, aligned to 2 MiB. Memory is used when it is first written.
 class HugeMemory {
  public:
-  /// Errors: out_of_memory, also when the machine and its control groups leave less: whoever took it would be
-  /// killed.
+  /// Errors: out_of_memory, also as check_room() has it.
   static Result<HugeMemory> allocate(int64_t bytes);
 
   HugeMemory() = default;
