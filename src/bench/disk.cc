@@ -45,7 +45,8 @@ Result<std::filesystem::path> find_file(const std::filesystem::path& path) {
   if (!std::filesystem::is_directory(path, error)) return path;
   std::filesystem::path largest;
   uintmax_t size = 0;
-  for (std::filesystem::recursive_directory_iterator it(path, error), end; !error && it != end;
+  constexpr auto options = std::filesystem::directory_options::skip_permission_denied;
+  for (std::filesystem::recursive_directory_iterator it(path, options, error), end; !error && it != end;
        it.increment(error)) {
     std::error_code ignored;
     if (!it->is_regular_file(ignored)) continue;

@@ -11,6 +11,7 @@
 #include "bench/activations.h"
 #include "bench/operation.h"
 #include "bench/random_experts.h"
+#include "bench/spare_memory.h"
 
 namespace fathom::bench {
 namespace {
@@ -74,6 +75,9 @@ class Experts final : public Operation {
         activations_(setup.ops) {}
 
   Status prepare(const OperationSetup& setup) {
+    // The weights say themselves when they do not fit; what the operation works in cannot.
+    FATHOM_TRY(
+        check_room(setup.num_experts * RandomExperts::bytes_of_one(c_) + working_bytes(setup.max_rows)));
     FATHOM_TRY(experts_.prepare(setup.rotation_bytes, setup.cancelled));
     source_.emplace(experts_.routed());
     order_.resize(static_cast<size_t>(setup.num_experts));
@@ -107,6 +111,12 @@ class Experts final : public Operation {
   }
 
  private:
+  // About: inputs, hidden rows and results as floats, as the exact path has them; the fast one takes half.
+  int64_t working_bytes(int64_t rows) const {
+    const int64_t used = c_.n_activated_experts + 1;
+    return rows * ((used + 1) * c_.dim + 2 * used * c_.moe_inter_dim) * int64_t{sizeof(float)};
+  }
+
   // Rows take random experts, as tokens do. A single row goes through all of them in turn, so that it comes
   // back to an expert as late as possible.
   const std::vector<Routing>& routings(int64_t rows) {

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
+#include <new>
 
 namespace fathom {
 namespace {
@@ -95,6 +97,21 @@ void install_on_bus_error() {
   sigaction(SIGBUS, &action, nullptr);
 }
 
+std::terminate_handler terminate_otherwise = nullptr;
+
+// Threads that wait for the one that found no memory would wait for ever: nothing is cleaned up.
+void on_terminate() {
+  constexpr char message[] = "fathom: out of memory\n";
+  try {
+    if (const std::exception_ptr uncaught = std::current_exception()) std::rethrow_exception(uncaught);
+  } catch (const std::bad_alloc&) {
+    write_error(message, sizeof message - 1);
+    _exit(EXIT_FAILURE);
+  } catch (...) {
+  }
+  terminate_otherwise();
+}
+
 void install(int signal_number, void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
@@ -113,6 +130,8 @@ void install_signal_handlers() {
   sigaddset(&interrupt, SIGINT);
   sigprocmask(SIG_UNBLOCK, &interrupt, nullptr);  // blocked signals survive exec, and this one is to be heard
 }
+
+void install_terminate_handler() { terminate_otherwise = std::set_terminate(on_terminate); }
 
 bool interrupted() { return interrupt_flag.load(); }
 bool take_interrupt() { return interrupt_flag.exchange(false); }

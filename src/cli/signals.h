@@ -1,4 +1,5 @@
-// The process's signals. The one place with state that is not passed as an argument: handlers have none.
+// The process's signals, and what else ends it. The one place with state that is not passed as an argument:
+// handlers have none.
 #pragma once
 
 namespace fathom {
@@ -8,6 +9,10 @@ namespace fathom {
 /// SIGINT sets a flag and interrupts system calls, whether or not the parent had it blocked; a second one
 /// before take_interrupt() ends the process.
 void install_signal_handlers();
+
+/// std::bad_alloc that nobody catches, as in a thread that computes, ends the process with exit code 1 and a
+/// message, instead of a dump of it.
+void install_terminate_handler();
 
 /// Whether SIGINT has come since the last take_interrupt().
 bool interrupted();

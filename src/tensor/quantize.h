@@ -2,6 +2,9 @@
 //
 // Each writes codes and scales; the dequantized value code * scale is exact in bf16, so the packed
 // form loses nothing. Inputs are bf16 values held as float.
+//
+// What is not finite stays visible. E4M3 has a NaN, and infinity makes an E8M0 scale so large that its values
+// are infinite again; E2M1 has neither, so a block that its scale could not tell of gets a NaN for a scale.
 #pragma once
 
 #include <algorithm>
@@ -30,6 +33,13 @@ inline float block_amax(const float* x, int64_t n, float floor) {
   return amax;
 }
 
+inline bool has_nan(const float* x, int64_t n) {
+  return std::any_of(x, x + n, [](float v) { return std::isnan(v); });
+}
+inline bool is_finite(const float* x, int64_t n) {
+  return std::all_of(x, x + n, [](float v) { return std::isfinite(v); });
+}
+
 /// One block to E4M3 with a power-of-two scale; returns the scale's E8M0 code.
 inline uint8_t quantize_fp8_block(const float* x, int64_t n, uint8_t* codes) {
   const int exponent = ceil_log2(block_amax(x, n, 1e-4f) * (1.0f / 448.0f));
@@ -42,7 +52,8 @@ inline uint8_t quantize_fp8_block(const float* x, int64_t n, uint8_t* codes) {
 /// One block to E2M1 codes (one per byte) with a power-of-two scale; returns the scale's E8M0 code.
 inline uint8_t quantize_fp4_block_e8m0(const float* x, int64_t n, uint8_t* codes) {
   const int exponent = ceil_log2(block_amax(x, n, 6 * 0x1p-126f) * (1.0f / 6.0f));
-  const auto scale_code = static_cast<uint8_t>(std::clamp(exponent + 127, 0, 254));
+  const uint8_t scale_code =
+      has_nan(x, n) ? e8m0_nan : static_cast<uint8_t>(std::clamp(exponent + 127, 0, 254));
   const float scale = e8m0_to_float(scale_code);
   for (int64_t i = 0; i < n; ++i) codes[i] = float_to_e2m1(x[i] / scale);
   return scale_code;
@@ -50,7 +61,7 @@ inline uint8_t quantize_fp4_block_e8m0(const float* x, int64_t n, uint8_t* codes
 
 /// One block to E2M1 codes (one per byte) with an E4M3 scale; returns the scale's E4M3 code.
 inline uint8_t quantize_fp4_block_e4m3(const float* x, int64_t n, uint8_t* codes) {
-  const uint8_t scale_code = float_to_e4m3(block_amax(x, n, 6 * 0x1p-9f) / 6.0f);
+  const uint8_t scale_code = is_finite(x, n) ? float_to_e4m3(block_amax(x, n, 6 * 0x1p-9f) / 6.0f) : e4m3_nan;
   const float scale = e4m3_to_float(scale_code);
   for (int64_t i = 0; i < n; ++i) codes[i] = float_to_e2m1(x[i] / scale);
   return scale_code;

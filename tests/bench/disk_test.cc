@@ -70,5 +70,23 @@ TEST(Disk, ReadsTheLargestFileOfADirectory) {
   EXPECT_LE(disk->random.median, disk->random.best);
 }
 
+TEST(Disk, PassesOverDirectoriesThatItMayNotRead) {
+  const test::TempDir directory;
+  const std::filesystem::path locked = directory / "locked";
+  std::filesystem::create_directory(locked);
+  test::write_file(directory / "large", std::string(size_t{17} << 20, 'a'));
+  std::filesystem::permissions(directory.path(), std::filesystem::perms::all);
+  std::filesystem::permissions(locked, std::filesystem::perms::none);
+  constexpr uid_t nobody = 65534;
+  const bool root = ::geteuid() == 0;  // who may read everything
+  if (root && ::seteuid(nobody) != 0) GTEST_SKIP() << "cannot be anyone but root";
+  const auto found = find_disk_file(directory.path());
+  ASSERT_TRUE(!root || ::seteuid(0) == 0);
+  std::filesystem::permissions(locked, std::filesystem::perms::owner_all);
+  // A temporary directory may be memory, where there are no direct reads.
+  const std::string result = found ? found->string() : found.error().message;
+  EXPECT_THAT(result, HasSubstr("/large"));
+}
+
 }  // namespace
 }  // namespace fathom::bench

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "backend/cpu/cpu_ops.h"
+#include "base/memory_limit.h"
 #include "bench/measure_operations.h"
 #include "bench/released_config.h"
 #include "bench/report.h"
@@ -123,6 +124,27 @@ TEST(Operations, IndexSelectRunsAmongAllAndAmongCandidates) {
     const Status status = (*operation)->run(2);
     EXPECT_TRUE(status) << status.error().message;
     EXPECT_GT((*operation)->work(2).flop, (*operation)->work(1).flop);
+  }
+}
+
+// Weights would fit; what the operation works in would not, and whoever took it would be killed.
+TEST(Operations, ManyRowsOfTheExpertLayerAreRefusedWhereLessIsLeft) {
+  const MemoryLimit limit = available_memory();
+  if (limit.source.empty()) GTEST_SKIP() << "nothing says how much memory is left";
+  const ModelConfig config = tiny_config();
+  const auto ops = make_exact_cpu_ops(1);
+  const OperationSetup setup{.config = config,
+                             .ops = *ops,
+                             .threads = 1,
+                             .max_rows = limit.bytes / config.dim / 8,  // inputs and outputs: a half
+                             .num_experts = config.n_activated_experts,
+                             .rotation_bytes = 1};
+  for (const OperationSpec& spec : operation_specs(config)) {
+    if (spec.name != "expert_layer") continue;
+    const auto operation = spec.make(setup);
+    ASSERT_FALSE(operation);
+    EXPECT_EQ(operation.error().code, ErrorCode::out_of_memory);
+    EXPECT_THAT(operation.error().message, testing::HasSubstr("are left (/"));
   }
 }
 

@@ -7,6 +7,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <map>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -160,6 +162,18 @@ TEST(SignalsDeathTest, ALostPageOfAMappedFileIsAMessageThatNamesIt) {
         _exit(data[4096] == 0 ? 3 : 4);
       },
       testing::ExitedWithCode(1), "fathom: /tmp/fathom-signals-[^ ]* .*was cut short");
+}
+
+// Threads that compute have nobody to tell.
+TEST(SignalsDeathTest, MemoryThatRunsOutInAThreadIsAMessage) {
+  const auto in_a_thread = [](const auto& body) {
+    install_terminate_handler();
+    std::thread(body).join();
+  };
+  const auto throws = [] { throw std::bad_alloc(); };
+  EXPECT_EXIT(in_a_thread(throws), testing::ExitedWithCode(1), "^fathom: out of memory\n$");
+  const auto throws_another = [] { throw std::runtime_error("another"); };
+  EXPECT_EXIT(in_a_thread(throws_another), testing::KilledBySignal(SIGABRT), "another");
 }
 
 }  // namespace

@@ -277,6 +277,18 @@ TEST(Generate, RunsWithoutDraftsWhereTheStagesAreMissingOrDamaged) {
   }
 }
 
+// The next file that is opened must not take its place: here it would be one of the checkpoint's.
+TEST(Chat, WithoutStandardInput) {
+  RunOptions options;
+  options.without_stdin = true;
+  for (const char* memory : {"256M", "mapped"}) {
+    const Finished run = run_fathom({"chat", "--model", tiny, "--memory", memory}, options);
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_EQ(run.out, "");
+    EXPECT_EQ(run.err, "fathom: standard input: Bad file descriptor\n");
+  }
+}
+
 TEST(Chat, AnswersLineByLineFromAPipe) {
   const Finished run =
       run_fathom({"chat", "--model", demo, "--thinking", "off", "--temperature", "0", "--max-tokens", "12"},

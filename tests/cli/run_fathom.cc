@@ -24,12 +24,13 @@ struct Pipe {
 };
 
 [[noreturn]] void become_fathom(const std::vector<std::string>& arguments, int in, int out, int err,
-                                bool interrupt_pending) {
+                                const RunOptions& options) {
   dup2(in, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
   signal(SIGPIPE, SIG_DFL);
-  if (interrupt_pending) {
+  if (options.without_stdin) close(STDIN_FILENO);
+  if (options.interrupt_pending) {
     sigset_t interrupt;
     sigemptyset(&interrupt);
     sigaddset(&interrupt, SIGINT);
@@ -73,7 +74,7 @@ Finished run_fathom(const std::vector<std::string>& arguments, const RunOptions&
   if (!options.stdout_path.empty()) child_out = open(options.stdout_path.c_str(), O_WRONLY | O_CLOEXEC);
   if (options.close_stdout) close(out.ends[0]);
   const pid_t child = fork();
-  if (child == 0) become_fathom(arguments, in.ends[0], child_out, err.ends[1], options.interrupt_pending);
+  if (child == 0) become_fathom(arguments, in.ends[0], child_out, err.ends[1], options);
   close(in.ends[0]);
   close(out.ends[1]);
   close(err.ends[1]);

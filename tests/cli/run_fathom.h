@@ -16,6 +16,7 @@ struct RunOptions {
   std::string input;            // for standard input
   std::string stdout_path;      // a file to write standard output to, instead of Finished::out
   bool close_stdout = false;    // standard output is a pipe that nobody reads
+  bool without_stdin = false;   // there is no standard input
   double interrupt_after = -1;  // seconds until SIGINT once something was written; negative: never
   // SIGINT once the program handles it and has had so many seconds of processor time; negative: never.
   double interrupt_after_processor = -1;

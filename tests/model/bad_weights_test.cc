@@ -87,6 +87,21 @@ TEST_F(BadWeights, NanIndexWeights) {
               HasSubstr("expected index scores, found NaN"));
 }
 
+// Keys are kept in a format without NaN.
+TEST_F(BadWeights, NanIndexKeys) {
+  EXPECT_THAT(first_error(R"(layers\.\d\.attn\.indexer\.k_norm\.weight)", 0xFF, 2),
+              HasSubstr("expected index scores, found NaN"));
+}
+
+TEST_F(BadWeights, NanIndexQueries) {
+  EXPECT_THAT(first_error(R"(layers\.\d\.attn\.indexer\.wq_b\.weight)", 0x7F),
+              HasSubstr("expected index scores, found NaN"));
+}
+
+TEST_F(BadWeights, NanCompressedKeys) {
+  EXPECT_THAT(first_error(R"(layers\.\d\.attn\.compressor\.norm\.weight)", 0xFF, 2), HasSubstr("found NaN"));
+}
+
 TEST_F(BadWeights, NanWeightIsFoundInTheNextChoice) {
   EXPECT_THAT(first_error(R"(layers\.2\.attn\.wq_a\.weight)", 0x7F), HasSubstr("found NaN"));
 }

@@ -148,6 +148,35 @@ TEST(CacheLayout, PackingIsLossless) {
   }
 }
 
+// E2M1 has neither NaN nor infinity: a block that holds one must not become numbers.
+TEST(CacheLayout, WhatIsNotFiniteStaysSo) {
+  constexpr int64_t dim = 64;
+  std::vector<std::byte> record(512);
+  std::vector<float> out(dim);
+  for (const float bad : {std::nanf(""), -std::nanf(""), HUGE_VALF, -HUGE_VALF})
+    for (const size_t at : {0, 15, 16, 33, 63}) {
+      std::vector<float> x(dim, 6.0f);  // on every grid
+      x[at] = bad;
+      const auto expect_bad = [&](size_t block) {
+        EXPECT_FALSE(std::isfinite(out[at])) << bad << " at " << at;
+        for (size_t i = 0; i < x.size(); ++i)
+          EXPECT_TRUE(i / block == at / block || out[i] == 6) << bad << " at " << at << ": " << i;
+      };
+      pack_window(x.data(), dim, record.data());
+      unpack_window(record.data(), dim, out.data());
+      expect_bad(fp8_block);
+      pack_compressed(x.data(), dim, record.data());
+      unpack_compressed(record.data(), dim, out.data());
+      expect_bad(kv_fp4_block);
+      pack_index(x.data(), dim, record.data());
+      unpack_index(record.data(), dim, out.data());
+      expect_bad(index_fp4_block);
+      out = x;
+      round_to_index_fp4_grid(out.data(), dim);
+      expect_bad(index_fp4_block);
+    }
+}
+
 TEST(Weights, RowsOfEveryFormat) {
   const Golden golden("ops/linear.safetensors");
   const Weight fp8{golden.view("fp8.weight"), golden.view("fp8.scale"), fp8_weight_block};

@@ -30,8 +30,9 @@ class Scratch {
     num_slots
   };
 
-  /// n floats; not cleared.
-  float* floats(Slot slot, int64_t n) {
+  /// n floats; not cleared. Where there is no memory the process ends as for an uncaught std::bad_alloc:
+  /// other threads may be in the midst of the operation.
+  float* floats(Slot slot, int64_t n) noexcept {
     std::vector<float>& memory = floats_[slot];
     if (memory.size() < static_cast<size_t>(n)) memory.resize(static_cast<size_t>(n));
     return memory.data();

@@ -5,8 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
-
-#include "base/check.h"
+#include <new>
 
 namespace fathom::fast {
 
@@ -36,9 +35,10 @@ class Scratch {
     num_slots
   };
 
-  /// n elements; not cleared.
+  /// n elements; not cleared. Where there is no memory the process ends as for an uncaught std::bad_alloc:
+  /// other threads may be in the midst of the operation.
   template <class T>
-  T* take(Slot slot, int64_t n) {
+  T* take(Slot slot, int64_t n) noexcept {
     Memory& memory = slots_[slot];
     const int64_t bytes = n * static_cast<int64_t>(sizeof(T));
     if (memory.bytes < bytes) grow(memory, bytes);
@@ -67,7 +67,7 @@ class Scratch {
     memory.data.reset();  // before the new block is there: both may not fit
     memory.data.reset(
         static_cast<std::byte*>(std::aligned_alloc(alignment, static_cast<size_t>(memory.bytes))));
-    FATHOM_CHECK(memory.data != nullptr);
+    if (memory.data == nullptr) throw std::bad_alloc();
   }
 
   std::array<Memory, num_slots> slots_;

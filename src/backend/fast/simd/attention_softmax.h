@@ -24,11 +24,13 @@ FATHOM_SIMD AttentionState place_attention_state(const uint8_t* state, int64_t h
   return {at, at + head_block, at + 2 * head_block, at + (3 * head_block * 4 + 63) / 64 * 16};
 }
 
-// The sink is the first score: it weighs no value. Heads that are not there get one of 0.
+// The sink is the first score: it weighs no value. Heads that are not there get one of 0. One of infinity is
+// taken for the largest number, which leaves the values as little and can be subtracted from itself.
 FATHOM_SIMD void start_attention(const float* sinks, int64_t heads, int64_t head_block, int64_t dim,
                                  const AttentionState& state) {
   for (int64_t h = 0; h < head_block; ++h) {
-    state.largest[h] = h < heads ? sinks[h] : 0;
+    const float sink = h < heads ? sinks[h] : 0;
+    state.largest[h] = sink > __FLT_MAX__ ? __FLT_MAX__ : sink;
     state.total[h] = 1;
   }
   for (int64_t i = 0; i < head_block * dim; i += 16) store(state.values + i, splat(0.0f));

@@ -29,6 +29,18 @@ FATHOM_SIMD float amax_of(f32x16 a, f32x16 b, float floor) {
   return max_lane(max(abs(b), max(abs(a), splat(floor))));
 }
 
+/// The scale of a block of E2M1 numbers: NaN when the block holds one, since they cannot.
+struct IndexScale {
+  uint32_t code;
+  float value, inverse;  // multiplying by `inverse` is dividing by `value`, exactly
+};
+FATHOM_SIMD IndexScale index_scale_of(f32x16 a, f32x16 b) {
+  const f32x16 bad = select((a == a) & (b == b), splat(0.0f), splat(1.0f));
+  if (max_lane(bad) != 0) return {0xFF, __builtin_nanf(""), __builtin_nanf("")};
+  const uint32_t code = e8m0_code(amax_of(a, b, 6 * 0x1p-126f), 1.0f / 6.0f);
+  return {code, power_of_code(code), inverse_of_code(code)};
+}
+
 /// E4M3 and E2M1 numbers nearest to x / scale, as code and as value, by lane.
 struct Quantized {
   u32x16 code;

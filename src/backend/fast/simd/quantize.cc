@@ -34,9 +34,9 @@ void index_fp4_grid(bf16* x, int64_t n) {
   for (int64_t i = 0; i < n; i += 32) {
     const f32x16 a = load_bf16(x + i);
     const f32x16 b = load_bf16(x + i + 16);
-    const uint32_t code = e8m0_code(amax_of(a, b, 6 * 0x1p-126f), 1.0f / 6.0f);
-    const f32x16 inverse = splat(inverse_of_code(code));
-    const f32x16 scale_of_block = splat(power_of_code(code));
+    const IndexScale scale = index_scale_of(a, b);
+    const f32x16 inverse = splat(scale.inverse);
+    const f32x16 scale_of_block = splat(scale.value);
     store_bf16_exact(x + i, to_e2m1(a * inverse).value * scale_of_block);
     store_bf16_exact(x + i + 16, to_e2m1(b * inverse).value * scale_of_block);
   }
@@ -57,23 +57,26 @@ void pack_window(const bf16* x, int64_t dim, uint8_t* record) {
 void pack_index(const bf16* x, int64_t dim, uint8_t* record) {
   for (int64_t i = 0; i < dim; i += 32) {
     const Twice<f32x16> pairs = load_pairs(x + i);
-    const uint32_t code = e8m0_code(amax_of(pairs.lo, pairs.hi, 6 * 0x1p-126f), 1.0f / 6.0f);
-    const f32x16 inverse = splat(inverse_of_code(code));
+    const IndexScale scale = index_scale_of(pairs.lo, pairs.hi);
+    const f32x16 inverse = splat(scale.inverse);
     store_u8(record + i / 2, to_e2m1(pairs.lo * inverse).code | to_e2m1(pairs.hi * inverse).code << 4);
-    record[dim / 2 + i / 32] = static_cast<uint8_t>(code);
+    record[dim / 2 + i / 32] = static_cast<uint8_t>(scale.code);
   }
 }
 
-// Two blocks of 16 at a time: lanes 0 to 7 of the pairs and lanes 8 to 15.
+// Two blocks of 16 at a time: lanes 0 to 7 of the pairs and lanes 8 to 15. A block with NaN or infinity in it
+// has NaN for its largest.
 void pack_compressed(const bf16* x, int64_t dim, uint8_t* record) {
   for (int64_t i = 0; i < dim; i += 32) {
     const Twice<f32x16> pairs = load_pairs(x + i);
     alignas(64) float lane[16];
-    store(lane, max(abs(pairs.hi), max(abs(pairs.lo), splat(6 * 0x1p-9f))));
+    const f32x16 zero = (pairs.lo - pairs.lo) + (pairs.hi - pairs.hi);  // or NaN
+    store(lane, abs(max(abs(pairs.hi), max(abs(pairs.lo), splat(6 * 0x1p-9f))) + zero));
     alignas(64) float amax[16];
     for (int block = 0; block < 2; ++block) {
       float largest = 0;
-      for (int j = 0; j < 8; ++j) largest = lane[8 * block + j] > largest ? lane[8 * block + j] : largest;
+      for (int j = 8 * block; j < 8 * block + 8; ++j)
+        if (lane[j] > largest || lane[j] != lane[j]) largest = lane[j];
       for (int j = 0; j < 8; ++j) amax[8 * block + j] = largest;
     }
     const Quantized scales = to_e4m3(load(amax) / splat(6.0f));
