@@ -70,11 +70,11 @@ void ThreadPool::worker_main(int worker) {
 }
 
 void ThreadPool::parallel_for(int64_t count, int64_t grain,
-                              const std::function<void(int64_t, int64_t)>& body) {
+                              const std::function<void(int64_t, int64_t)>& body) noexcept {
   parallel_for_workers(count, grain, [&body](int64_t begin, int64_t end, int) { body(begin, end); });
 }
 
-void ThreadPool::parallel_for_workers(int64_t count, int64_t grain, const WorkerBody& body) {
+void ThreadPool::parallel_for_workers(int64_t count, int64_t grain, const WorkerBody& body) noexcept {
   if (count <= 0) return;
   grain = std::max<int64_t>(grain, 1);
   if (workers_.empty() || count <= grain) {

@@ -32,12 +32,13 @@ class ThreadPool {
 
   /// Calls body(begin, end) on disjoint ranges of at most `grain` items that cover [0, count), on all
   /// workers, and returns when all are done. One loop at a time: calls from several threads take turns;
-  /// a call from inside a body is not allowed. `body` must not throw.
-  void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
+  /// a call from inside a body is not allowed. What `body` throws ends the process: others may be in the
+  /// midst of the loop.
+  void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) noexcept;
 
   /// The same, with the number of the worker, 0 <= worker < num_threads(): for memory of its own to work in.
   /// Worker 0 is the caller.
-  void parallel_for_workers(int64_t count, int64_t grain, const WorkerBody& body);
+  void parallel_for_workers(int64_t count, int64_t grain, const WorkerBody& body) noexcept;
 
  private:
   struct Loop {

@@ -119,6 +119,8 @@ namespace {
 
 // Where a write to `path` goes: behind its links. Only a regular file may be replaced.
 Result<std::filesystem::path> write_target(const std::filesystem::path& path) {
+  if (path.filename().empty())
+    return fail(ErrorCode::io, "cannot write: expected the name of a file, found '{}'", path.string());
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (status.type() == std::filesystem::file_type::not_found) {
@@ -144,6 +146,11 @@ Status write_safetensors(const std::filesystem::path& path, std::span<const Tens
   for (const TensorView& tensor : tensors)
     FATHOM_TRY(file.write(reinterpret_cast<const char*>(tensor.data), static_cast<size_t>(tensor.bytes())));
   return file.commit();
+}
+
+Status check_writable(const std::filesystem::path& path) {
+  FATHOM_ASSIGN(const std::filesystem::path target, write_target(path));
+  return TemporaryFile(target).create();
 }
 
 }  // namespace fathom

@@ -28,4 +28,7 @@ Result<std::string> safetensors_header(std::span<const TensorView> tensors,
 Status write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
                          SafetensorsMetadata metadata = {});
 
+/// Whether write_safetensors() could begin a file there: to be asked before long work. Errors: io.
+Status check_writable(const std::filesystem::path& path);
+
 }  // namespace fathom

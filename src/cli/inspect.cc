@@ -154,7 +154,8 @@ Status foresee_memory(const Flags& flags, const Surroundings& surroundings, Repo
   MemoryOptions options;
   options.budget = budget.bytes;
   options.max_rows = prefill_rows;
-  options.drafting = true;  // as commands that answer do unless they are told not to
+  options.threads = available_processors();  // as commands that compute do unless they are told not to
+  options.drafting = true;
   FATHOM_ASSIGN(const auto tiers, MemoryTiers::open(config, checkpoint, tensors, options));
   const Bandwidths given{.memory = flags.memory_gigabytes * 1e9, .disk = flags.disk_gigabytes * 1e9};
   FATHOM_ASSIGN(const Bandwidths bandwidths,

@@ -19,6 +19,7 @@ Result<std::unique_ptr<Model>> load_within_budget(const ModelFlags& flags, bool 
   MemoryOptions options;
   options.budget = budget.bytes;
   options.max_rows = prefill_rows;
+  options.threads = flags.threads;
   options.drafting = drafting;
   ProgressDisplay progress = progress_display(surroundings, false, {.what = "weights", .unit = "MiB"});
   options.hooks.progress = [&](int64_t done, int64_t total) {

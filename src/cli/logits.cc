@@ -97,6 +97,7 @@ TensorView view_of(const std::vector<T>& values, DType dtype, Shape shape, std::
 }
 
 Status run(const Flags& flags, const Surroundings& surroundings) {
+  FATHOM_TRY(check_writable(flags.out));
   FATHOM_ASSIGN(const LoadedModel loaded, load_model(flags.model, false, surroundings));
   Computation result;
   FATHOM_TRY(compute(flags, loaded, result));

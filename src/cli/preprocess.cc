@@ -97,6 +97,7 @@ Status run(const Flags& flags, const Surroundings& surroundings) {
   if (!config.vision)
     return fail(ErrorCode::unsupported, "{}: expected a model with a vision part, found one without",
                 (flags.model / "config.json").string());
+  FATHOM_TRY(check_writable(flags.out));
   std::vector<Entry> entries;
   const Status prepared = prepare_all(flags, image_rules(*config.vision), surroundings, entries);
   FATHOM_TRY(show_count(surroundings, ""));

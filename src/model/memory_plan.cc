@@ -59,13 +59,15 @@ Result<MemoryPlan> plan_memory(const MemoryNeeds& n, int64_t budget) {
   return plan;
 }
 
-int64_t working_bytes(const ModelConfig& c, int64_t max_rows) {
+int64_t working_bytes(const ModelConfig& c, int64_t max_rows, int threads) {
   const int64_t chosen = std::max(c.n_activated_experts, c.dspark_n_activated_experts);
   const int64_t widest = std::max({c.n_heads * c.head_dim, c.hc_mult * c.dim,
                                    c.engram_columns() * c.engram_head_dim, 3 * c.moe_inter_dim});
   const int64_t floats = (chosen + 4) * c.dim + 2 * widest + c.n_routed_experts;
-  // Logits of one position twice, as the backend's and as the caller's; threads and small allocations.
-  return max_rows * floats * 4 + 4 * c.vocab_size * 4 + 48 * mebibyte;
+  // Some dozen weight rows, as 16-bit or 32-bit numbers; results of some hundred of them.
+  const int64_t of_thread = 100 * widest + max_rows * 2048 + mebibyte / 2;
+  // Logits of one position twice, as the backend's and as the caller's; small allocations.
+  return max_rows * floats * 4 + 4 * c.vocab_size * 4 + threads * of_thread + 48 * mebibyte;
 }
 
 int64_t min_expert_slots(const ModelConfig& c) {

@@ -57,9 +57,10 @@ struct MemoryPlan {
 /// that works and what it consists of.
 Result<MemoryPlan> plan_memory(const MemoryNeeds& needs, int64_t budget);
 
-/// What operations and the pass take beside the workspace for chunks of `max_rows` rows, about: copies of
-/// activations as floats, one result for every chosen expert, logits.
-int64_t working_bytes(const ModelConfig& config, int64_t max_rows);
+/// What operations and the pass take beside the workspace for chunks of `max_rows` rows on `threads` threads,
+/// about: copies of activations as floats, one result for every chosen expert, logits; for a thread what it
+/// unpacks weights and keys to, and its stack.
+int64_t working_bytes(const ModelConfig& config, int64_t max_rows, int threads);
 
 /// The least number of experts to hold: those of one token, and two on their way.
 int64_t min_expert_slots(const ModelConfig& config);

@@ -42,7 +42,7 @@ void MemoryTiers::find_needs(const ModelConfig& config, const TensorTable& tenso
   needs_.process = used_memory();
   needs_.dense = ResidentWeights::bytes_for(tensors, resident_names_);
   needs_.load_staging = ResidentWeights::staging_bytes;
-  needs_.workspace = Workspace::bytes_for(config, o.max_rows) + working_bytes(config, o.max_rows);
+  needs_.workspace = Workspace::bytes_for(config, o.max_rows) + working_bytes(config, o.max_rows, o.threads);
   needs_.sequence = Sequence::bytes_for(config, config.max_seq_len, drafting);
   needs_.slot = experts_->slot_bytes();
   needs_.num_experts = experts_->num_experts();

@@ -21,6 +21,7 @@ namespace fathom {
 struct MemoryOptions {
   int64_t budget = 0;     // bytes that the process may use in all
   int64_t max_rows = 0;   // of the workspaces to come
+  int threads = 1;        // that compute
   bool drafting = false;  // the draft stages will be used
   int64_t max_slots = 0;  // at most so many experts in memory, for tests and measurements; 0: no limit
   LoadHooks hooks = {};

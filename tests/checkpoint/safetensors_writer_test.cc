@@ -96,6 +96,25 @@ TEST(SafetensorsWriter, FollowsLinksAndReplacesOnlyRegularFiles) {
   EXPECT_EQ(num_files(dir), 4u);
 }
 
+// What long work asks first has the same answer as the writing after it.
+TEST(SafetensorsWriter, TellsBeforehandWhereItCannotWrite) {
+  const TempDir dir;
+  write_file(dir / "old", "o");
+  std::filesystem::create_directory(dir / "taken");
+  for (const char* good : {"new", "old"}) EXPECT_TRUE(check_writable(dir / good));
+  EXPECT_EQ(num_files(dir), 2u);
+  for (const char* bad : {"none/f", "taken", "old/f", "taken/"}) {
+    const Status before = check_writable(dir / bad);
+    const Status after = write_safetensors(dir / bad, std::vector{view("a", DType::u8, {1}, "x")});
+    ASSERT_FALSE(before) << bad;
+    ASSERT_FALSE(after) << bad;
+    EXPECT_EQ(before.error().message, after.error().message);
+    EXPECT_EQ(before.error().code, ErrorCode::io);
+  }
+  EXPECT_EQ(check_writable("").error().message, "cannot write: expected the name of a file, found ''");
+  EXPECT_EQ(num_files(dir), 2u);
+}
+
 TEST(SafetensorsWriter, RefusesNamesNoReaderCouldTell) {
   const TempDir dir;
   for (const std::string_view name : {std::string_view(""), std::string_view("__metadata__"),

@@ -235,6 +235,15 @@ TEST(MemoryTiers, ATooSmallBudgetIsRefusedWithTheSmallestThatWorks) {
   EXPECT_FALSE(Model::load(FATHOM_RANDOM_MODEL, *ops, o));
 }
 
+// A thread works in memory of its own.
+TEST(MemoryTiers, PlansForThreads) {
+  MemoryOptions o = options();
+  const int64_t one = Runner(o).model().memory()->needs().workspace;
+  o.threads = 101;
+  const int64_t many = Runner(o).model().memory()->needs().workspace;
+  EXPECT_GE(many - one, int64_t{100} << 19);
+}
+
 TEST(MemoryTiers, KeepsToTheContextThatWasPlanned) {
   const int64_t full = Runner(options()).model().memory()->needs().sequence;
   Runner run(options(), FATHOM_RANDOM_MODEL, 10);
