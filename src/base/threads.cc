@@ -53,19 +53,38 @@ void ThreadPool::work(const Loop& loop, int worker) {
   }
 }
 
+// Into a loop other than the `seen` one, if it is open; it is the one seen then.
+bool ThreadPool::enter(uint64_t& seen) {
+  uint64_t gate = gate_.load();
+  while (gate / number != seen && (gate & open) != 0) {
+    if (!gate_.compare_exchange_weak(gate, gate + inside)) continue;
+    seen = gate / number;
+    return true;
+  }
+  return false;
+}
+
+void ThreadPool::leave() {
+  gate_.fetch_sub(inside);
+  if (!caller_sleeps_.load()) return;
+  std::lock_guard lock(mutex_);
+  done_.notify_one();
+}
+
 void ThreadPool::worker_main(int worker) {
   uint64_t seen = 0;
   for (;;) {
-    wait_awake([&] { return generation_.load(std::memory_order_relaxed) != seen; });
-    std::unique_lock lock(mutex_);
-    wake_.wait(lock, [&] { return stopping_ || generation_ != seen; });
-    if (stopping_) return;
-    seen = generation_;
-    const Loop loop = loop_;
-    lock.unlock();
-    work(loop, worker);
-    lock.lock();
-    if (--running_ == 0) done_.notify_one();
+    bool entered = false;
+    wait_awake([&] { return stopping_.load() || (entered = enter(seen)); });
+    if (!entered && !stopping_.load()) {
+      std::unique_lock lock(mutex_);
+      ++sleepers_;
+      wake_.wait(lock, [&] { return stopping_.load() || (entered = enter(seen)); });
+      --sleepers_;
+    }
+    if (!entered) return;
+    work(loop_, worker);
+    leave();
   }
 }
 
@@ -82,19 +101,22 @@ void ThreadPool::parallel_for_workers(int64_t count, int64_t grain, const Worker
     return;
   }
   std::lock_guard caller(caller_mutex_);
-  const Loop loop{&body, count, grain};
-  {
-    std::lock_guard lock(mutex_);
-    loop_ = loop;
-    next_.store(0, std::memory_order_relaxed);
-    running_ = static_cast<int>(workers_.size());
-    ++generation_;
+  loop_ = {&body, count, grain};
+  next_.store(0, std::memory_order_relaxed);
+  gate_.fetch_add(number | open);
+  if (sleepers_.load() > 0) {
+    { std::lock_guard lock(mutex_); }  // those who have seen the gate shut sleep now
+    wake_.notify_all();
   }
-  wake_.notify_all();
-  work(loop, 0);
-  wait_awake([&] { return running_.load(std::memory_order_relaxed) == 0; });
+  work(loop_, 0);
+  gate_.fetch_sub(open);
+  const auto empty = [&] { return (gate_.load() & all_inside) == 0; };
+  wait_awake(empty);
+  if (empty()) return;
   std::unique_lock lock(mutex_);
-  done_.wait(lock, [&] { return running_ == 0; });
+  caller_sleeps_ = true;
+  done_.wait(lock, empty);
+  caller_sleeps_ = false;
 }
 
 int available_processors() {

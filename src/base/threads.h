@@ -2,6 +2,9 @@
 //
 // The pool decides only who computes an item, never how: an item's result must not depend on the
 // worker or on the order, so results are the same for every thread count.
+//
+// A loop does not wait for workers: who comes while there is something left takes part, and the caller waits
+// for those alone. So a worker that wakes late, or has no processor, delays nobody.
 #pragma once
 
 #include <atomic>
@@ -46,23 +49,33 @@ class ThreadPool {
     int64_t count = 0;
     int64_t grain = 1;
   };
+  // The gate of a loop: its number, whether it is open, and how many workers are inside.
+  static constexpr uint64_t inside = 1;
+  static constexpr uint64_t all_inside = (uint64_t{1} << 32) - 1;
+  static constexpr uint64_t open = uint64_t{1} << 32;
+  static constexpr uint64_t number = uint64_t{1} << 33;
+
   template <class Condition>
   void wait_awake(const Condition& condition) const;
   void stop();
   void work(const Loop& loop, int worker);
+  bool enter(uint64_t& seen);
+  void leave();
   void worker_main(int worker);
 
   int patience_;  // how long to wait awake
   std::vector<std::thread> workers_;
   std::mutex caller_mutex_;  // held for the whole of one loop
-  std::mutex mutex_;         // guards loop_ and stopping_
-  std::condition_variable wake_, done_;
-  Loop loop_;
-  bool stopping_ = false;
-  // Written under mutex_, also read without it by those who wait a little before they sleep.
-  std::atomic<uint64_t> generation_{0};
-  std::atomic<int> running_{0};
+  Loop loop_;                // changes while the gate is shut and nobody inside
+  std::atomic<uint64_t> gate_{0};
   std::atomic<int64_t> next_{0};
+  // Sleeping: who is about to sleep says so before it looks at the gate for the last time; who changes the
+  // gate looks for sleepers afterwards. All four in one order, so that one of the two sees the other.
+  std::mutex mutex_;
+  std::condition_variable wake_, done_;
+  std::atomic<int> sleepers_{0};
+  std::atomic<bool> caller_sleeps_{false};
+  std::atomic<bool> stopping_{false};
 };
 
 /// The number of processors this process may run on (affinity mask respected), at least 1.

@@ -81,6 +81,22 @@ TEST(ThreadPool, TakesTurnsBetweenCallers) {
   EXPECT_EQ(items, 4000);
 }
 
+// Workers that are not there yet, as when their processors are busy.
+TEST(ThreadPool, WaitsForNobodyWhoHasNotCome) {
+  std::atomic<bool> come{false};
+  const ThreadStarter late = [&](std::function<void()> body) {
+    return std::thread([&come, body = std::move(body)] {
+      come.wait(false);
+      body();
+    });
+  };
+  ThreadPool pool(3, late);
+  EXPECT_EQ(visits(pool, 100, 1), std::vector<int>(100, 1));
+  come = true;
+  come.notify_all();
+  for (int round = 0; round < 100; ++round) EXPECT_EQ(visits(pool, 100, 1), std::vector<int>(100, 1));
+}
+
 // Ends only if those that have started are stopped and joined.
 TEST(ThreadPool, SaysWhichThreadTheSystemRefused) {
   for (const int allowed : {0, 1, 6}) {

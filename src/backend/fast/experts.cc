@@ -33,13 +33,13 @@ struct Task {
 };
 
 // Outputs come in whole FP8 blocks, since what follows w1 and w3 is quantized. Long streams of weights for
-// few rows, but a few of them for every worker; a few panels for many.
+// few rows, but a few of them for every worker.
 int64_t task_outs(const Context& context, const StoredMatrix& weight, int64_t rows, int64_t all_outs) {
   constexpr int64_t block = fp8_weight_block.cols;
-  if (rows > few_rows) return 3 * block;
+  if (rows > few_rows) return (outs_per_task(context, weight, all_outs, rows) + block - 1) / block * block;
   const int64_t share =
       std::min(all_outs / (8 * context.pool.num_threads()), stream_bytes / weight.code_stride);
-  return std::max(3 * block, share / block * block);
+  return std::max(block, share / block * block);
 }
 
 std::vector<Task> tasks_of(const Context& context, const std::vector<Job>& jobs,

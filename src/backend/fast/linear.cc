@@ -35,13 +35,19 @@ std::vector<ArrangedRows> arrange_rows(const Context& context, const bf16* x, in
 }
 
 int64_t outs_per_task(const Context& context, const StoredMatrix& weight, int64_t num_out, int64_t rows) {
-  constexpr int64_t together = 96;  // a few panels
   const int64_t workers = context.pool.num_threads();
-  if (rows > few_rows)
-    return std::clamp(num_out / (4 * workers) / together * together, together / 4, together);
-  constexpr int64_t multiple = 16;  // what kernels stream together
-  const int64_t share = std::min(num_out / (2 * workers), stream_bytes / weight.code_stride);
-  return std::max(2 * multiple, (share + multiple - 1) / multiple * multiple);
+  const auto shared_by = [&](int64_t tasks, int64_t multiple) {
+    const int64_t share = (num_out + tasks - 1) / tasks;
+    return std::max<int64_t>(1, (share + multiple - 1) / multiple) * multiple;
+  };
+  if (rows > few_rows) {
+    const int64_t most = context.linear.most_rows;
+    const int64_t rounds = std::max<int64_t>(1, (num_out + workers * most - 1) / (workers * most));
+    return std::min(most, shared_by(workers * rounds, context.linear.panel_rows));
+  }
+  constexpr int64_t together = 16;  // what kernels stream
+  const int64_t most = stream_bytes / weight.code_stride / together * together;
+  return std::max(2 * together, std::min(most, shared_by(2 * workers, together)));
 }
 
 Status linear(const Context& context, const LinearParams& p) {

@@ -309,6 +309,7 @@ int64_t panel_bytes(int64_t in) {
 
 }  // namespace
 
-const LinearKernels linear = {tile_rows, arrange, multiply, panel_bytes, block_values};
+const LinearKernels linear = {tile_rows,   strip_rows,  most_strips* strip_rows, arrange, multiply,
+                              panel_bytes, block_values};
 
 }  // namespace fathom::fast::amx

@@ -352,6 +352,6 @@ int64_t block_values(int64_t in) { return arranged_columns(in); }
 
 }  // namespace
 
-const LinearKernels linear = {1, arrange, multiply, panel_bytes, block_values};
+const LinearKernels linear = {1, panel_rows, 4 * panel_rows, arrange, multiply, panel_bytes, block_values};
 
 }  // namespace fathom::fast::avx512

@@ -47,6 +47,11 @@ inline constexpr int64_t largest_row_block = 16;
 struct LinearKernels {
   int64_t row_block = 1;  // how many rows are arranged together, at most largest_row_block
 
+  /// Weight rows that many input rows are best multiplied with: in multiples of `panel_rows`, and no more
+  /// than `most_rows` at a time.
+  int64_t panel_rows = 1;
+  int64_t most_rows = 1;
+
   /// One block: `width` bf16 rows of `in` values for weights of `format`, to [block_values(in)]. `width` is
   /// row_block, or the number of all rows if that is less; null rows are zeros.
   void (*arrange)(WeightFormat format, const uint16_t* const* rows, int64_t width, int64_t in,
