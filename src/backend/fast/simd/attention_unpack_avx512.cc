@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #include "backend/fast/simd/attention_unpack.h"
+#include "backend/fast/simd/transpose_avx512.h"
 #include "backend/fast/simd/vec.h"
 
 namespace fathom::fast::avx512 {
@@ -68,34 +69,12 @@ FATHOM_SIMD __m512i compressed_values(const uint8_t* record, int64_t dim, int64_
 
 // 16 rows of 16 dwords, transposed.
 FATHOM_SIMD void store_transposed(const __m512i* x, uint8_t* out) {
-  __m512i a[16];
-  __m512i b[16];
-#pragma GCC unroll 4
-  for (int i = 0; i < 16; i += 4) {
-    const __m512i t0 = _mm512_unpacklo_epi32(x[i], x[i + 1]);
-    const __m512i t1 = _mm512_unpackhi_epi32(x[i], x[i + 1]);
-    const __m512i t2 = _mm512_unpacklo_epi32(x[i + 2], x[i + 3]);
-    const __m512i t3 = _mm512_unpackhi_epi32(x[i + 2], x[i + 3]);
-    a[i] = _mm512_unpacklo_epi64(t0, t2);
-    a[i + 1] = _mm512_unpackhi_epi64(t0, t2);
-    a[i + 2] = _mm512_unpacklo_epi64(t1, t3);
-    a[i + 3] = _mm512_unpackhi_epi64(t1, t3);
-  }
-  // Lane k of a[4 * q + j] holds dword 4 * k + j of rows 4 * q to 4 * q + 3.
-#pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) {
-    b[j] = _mm512_shuffle_i32x4(a[j], a[j + 4], 0x88);
-    b[j + 4] = _mm512_shuffle_i32x4(a[j + 8], a[j + 12], 0x88);
-    b[j + 8] = _mm512_shuffle_i32x4(a[j], a[j + 4], 0xDD);
-    b[j + 12] = _mm512_shuffle_i32x4(a[j + 8], a[j + 12], 0xDD);
-  }
-#pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) {
-    _mm512_store_si512(out + j * 64, _mm512_shuffle_i32x4(b[j], b[j + 4], 0x88));
-    _mm512_store_si512(out + (j + 8) * 64, _mm512_shuffle_i32x4(b[j], b[j + 4], 0xDD));
-    _mm512_store_si512(out + (j + 4) * 64, _mm512_shuffle_i32x4(b[j + 8], b[j + 12], 0x88));
-    _mm512_store_si512(out + (j + 12) * 64, _mm512_shuffle_i32x4(b[j + 8], b[j + 12], 0xDD));
-  }
+  __m512i rows[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) rows[i] = x[i];
+  transpose_16x16(rows);
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) _mm512_store_si512(out + i * 64, rows[i]);
 }
 
 // Pairs of rows of 32 values, value by value.

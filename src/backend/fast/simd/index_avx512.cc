@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #include "backend/fast/simd/index_integers.h"
+#include "backend/fast/simd/transpose_avx512.h"
 #include "backend/fast/simd/vec.h"
 
 namespace fathom::fast::avx512 {
@@ -190,16 +191,10 @@ FATHOM_SIMD __m512i load_lanes(const uint8_t* const* records, int64_t at) {
 // One block of 16 keys: dwords of 8 codes each, keys in lanes; then a byte for each code.
 FATHOM_SIMD void unpack_block(const uint8_t* const* records, int64_t at, __m512i table, __m512i row,
                               uint8_t* out) {
-  const __m512i a = load_lanes(records, at);
-  const __m512i b = load_lanes(records + 1, at);
-  const __m512i c = load_lanes(records + 2, at);
-  const __m512i d = load_lanes(records + 3, at);
-  const __m512i ab0 = _mm512_unpacklo_epi32(a, b);
-  const __m512i ab1 = _mm512_unpackhi_epi32(a, b);
-  const __m512i cd0 = _mm512_unpacklo_epi32(c, d);
-  const __m512i cd1 = _mm512_unpackhi_epi32(c, d);
-  const __m512i packed[4] = {_mm512_unpacklo_epi64(ab0, cd0), _mm512_unpackhi_epi64(ab0, cd0),
-                             _mm512_unpacklo_epi64(ab1, cd1), _mm512_unpackhi_epi64(ab1, cd1)};
+  const __m512i keys[4] = {load_lanes(records, at), load_lanes(records + 1, at), load_lanes(records + 2, at),
+                           load_lanes(records + 3, at)};
+  __m512i packed[4];
+  transpose_dwords(keys, packed);
   const __m512i nibble = _mm512_set1_epi8(15);
   constexpr int and_or = 0xEA;  // (x & nibble) | row
 #pragma GCC unroll 4

@@ -131,7 +131,7 @@ struct Strip {
         row.template load<true>(k / step, usual[i], w);
       else
         row.template load<false>(k / step, usual[i], w);
-      if (format != WeightFormat::bf16) blocks_apart(w);
+      if (format != WeightFormat::bf16) transpose_quarters(w);
       for (int j = 0; j < 4; ++j) _mm512_store_si512(out + 32 * j, w[j]);
     }
     if (format == WeightFormat::fp8) nan[i] |= row.found_nan();

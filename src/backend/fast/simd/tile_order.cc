@@ -23,7 +23,7 @@ constexpr unsigned flush_subnormals = 0x8040;
 
 // ---- Input rows ----
 
-// A group's blocks are in the lanes where turning their codes around (below) leaves them.
+// A group's blocks are in the lanes where transposing their codes (below) leaves them.
 template <WeightFormat format>
 constexpr int lane_of_block(int b) {
   switch (format) {
@@ -67,18 +67,6 @@ FATHOM_INLINE void restore_format(const float* x, int64_t in, uint16_t* out) {
 
 // ---- Weights: lanes are blocks ----
 
-// Dword d of every quarter of a[i], to lane 4 * quarter + i of z[d].
-FATHOM_INLINE void turn_quarters(const __m512i* a, __m512i* z) {
-  const __m512i t0 = _mm512_unpacklo_epi32(a[0], a[1]);
-  const __m512i t1 = _mm512_unpackhi_epi32(a[0], a[1]);
-  const __m512i t2 = _mm512_unpacklo_epi32(a[2], a[3]);
-  const __m512i t3 = _mm512_unpackhi_epi32(a[2], a[3]);
-  z[0] = _mm512_unpacklo_epi64(t0, t2);
-  z[1] = _mm512_unpackhi_epi64(t0, t2);
-  z[2] = _mm512_unpacklo_epi64(t1, t3);
-  z[3] = _mm512_unpackhi_epi64(t1, t3);
-}
-
 // 64 bytes of a row from byte `at` of a group that has `left` bytes.
 template <bool whole>
 FATHOM_INLINE __m512i load_codes(const uint8_t* codes, int64_t at, int64_t left) {
@@ -114,7 +102,7 @@ FATHOM_INLINE void add_fp4(const uint8_t* codes, int64_t left, const float* x, i
   const __m512 table = _mm512_setr_ps(0, 0.5f, 1, 1.5f, 2, 3, 4, 6, 0, -0.5f, -1, -1.5f, -2, -3, -4, -6);
   __m512i a[4], z[4];
   for (int i = 0; i < 4; ++i) a[i] = load_codes<whole>(codes, 64 * i, left);
-  turn_quarters(a, z);
+  transpose_dwords(a, z);
 #pragma GCC unroll 4
   for (unsigned m = 0; m < 4; ++m)
 #pragma GCC unroll 4
@@ -131,8 +119,8 @@ FATHOM_INLINE void add_fp8(const Lookup& t, const uint8_t* codes, int64_t left, 
       _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
   __m512i a[8], low[4], high[4];
   for (int i = 0; i < 8; ++i) a[i] = load_codes<whole>(codes, 64 * i, left);
-  turn_quarters(a, low);
-  turn_quarters(a + 4, high);
+  transpose_dwords(a, low);
+  transpose_dwords(a + 4, high);
 #pragma GCC unroll 8
   for (int d = 0; d < 8; ++d) {
     const __m512i z = d < 4 ? _mm512_shuffle_i32x4(low[d], high[d], 0x88)

@@ -262,19 +262,7 @@ struct ScaledRow {
   }
 };
 
-// ---- The order of columns in tiles: a register is one block ----
-
-// Quarters of four registers that belong to four blocks, to a register for each block.
-FATHOM_INLINE void blocks_apart(__m512i* w) {
-  const __m512i a = _mm512_shuffle_i32x4(w[0], w[1], 0x44);
-  const __m512i b = _mm512_shuffle_i32x4(w[2], w[3], 0x44);
-  const __m512i c = _mm512_shuffle_i32x4(w[0], w[1], 0xEE);
-  const __m512i d = _mm512_shuffle_i32x4(w[2], w[3], 0xEE);
-  w[0] = _mm512_shuffle_i32x4(a, b, 0x88);
-  w[1] = _mm512_shuffle_i32x4(a, b, 0xDD);
-  w[2] = _mm512_shuffle_i32x4(c, d, 0x88);
-  w[3] = _mm512_shuffle_i32x4(c, d, 0xDD);
-}
+// ---- The order of columns in tiles: a register is one block, after transpose_quarters() ----
 
 // 32 input columns in that order: only FP4 leaves its codes' own, word by word of eight columns.
 template <WeightFormat format>
